@@ -1,0 +1,65 @@
+"""The command line: `python -m core COMMAND …`.
+
+Every error that a person can mend is one line on standard error and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import NoReturn
+
+from core.commands import generate, models, record, replay, simulate
+from core.errors import KVScopeError
+from core.version import VERSION
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        print(f"error: {message} (see {self.prog} --help)", file=sys.stderr)
+        sys.exit(2)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = _Parser(prog="python -m core", description="KV Scope's engine, from a shell.")
+    top.add_argument("--version", action="version", version=VERSION)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in (generate, simulate, record, replay, models):
+        command.add(commands)
+    return top
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    args = parser().parse_args(arguments)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader has gone (… | head): no error, and nothing more may be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except KVScopeError as exc:
+        line = " ".join(str(exc).split())
+        print(f"error: {line}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as exc:
+        if exc.name not in ("torch", "tokenizers", "safetensors", "gguf", "jinja2"):
+            raise
+        print(
+            f"error: {exc.name} is not installed; pip install -r requirements.txt brings it",
+            file=sys.stderr,
+        )
+        return 2
+    except MemoryError:
+        print("error: out of memory", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""`generate`: stream text from the real model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import pairwise
+from time import perf_counter
+from typing import Any
+
+from core.commands.output import print_json
+from core.errors import KVScopeError
+
+
+def add(commands: Any) -> None:
+    parser = commands.add_parser("generate", help="stream text from the real model")
+    parser.add_argument("prompt", help="the text to go on from; - reads standard input")
+    parser.add_argument("--model", default="smollm2-135m-instruct", help="a name or a directory")
+    parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--temperature", type=float, default=0.0, help="0 (the default) is greedy")
+    parser.add_argument("--seed", type=int, help="of the random numbers")
+    parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: torch's choice")
+    parser.add_argument("--prefix-cache", choices=["radix", "hash", "off"], default="radix")
+    parser.add_argument(
+        "--chat", action="store_true", help="put the prompt into the model's chat template"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    prompt = _prompt(args.prompt)
+    from core.llm import LLM, SamplingParams  # here, because it loads torch
+
+    llm = LLM(
+        args.model,
+        dtype=args.dtype,
+        device=args.device,
+        threads=args.threads,
+        prefix_cache=args.prefix_cache,
+    )
+    if args.chat:
+        prompt = llm.runner.tokenizer.apply_chat_template([{"role": "user", "content": prompt}])
+    params = SamplingParams(
+        temperature=args.temperature, max_tokens=args.max_tokens, seed=args.seed
+    )
+    started = perf_counter()
+    times: list[float] = []
+    pieces: list[str] = []
+    token_ids: list[int] = []
+    finish_reason = None
+    for delta in llm.stream(prompt, params):
+        times.append(perf_counter() - started)
+        pieces.append(delta.text)
+        token_ids.append(delta.token_id)
+        finish_reason = delta.finish_reason
+        if not args.json:
+            print(delta.text, end="", flush=True)
+    if not args.json:
+        print()
+        return 0
+    request = llm.engine.requests[-1]
+    print_json(
+        {
+            "text": "".join(pieces),
+            "token_ids": token_ids,
+            "num_prompt_tokens": len(request.prompt_tokens),
+            "num_cached_tokens": request.num_cached_tokens or 0,
+            "ttft_s": round(times[0], 6),
+            "itl_s": [round(b - a, 6) for a, b in pairwise(times)],
+            "finish_reason": finish_reason,
+            "source": llm.runner.source,
+        }
+    )
+    return 0
+
+
+def _prompt(argument: str) -> str:
+    if argument != "-":
+        return argument
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise KVScopeError(f"standard input is not UTF-8 text: byte {exc.start}") from None

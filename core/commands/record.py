@@ -1,0 +1,32 @@
+"""`record`: run a scenario on its real model and write the run."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from core.scenario import Scenario
+
+
+def add(commands: Any) -> None:
+    parser = commands.add_parser("record", help="run a scenario on the real model, write the run")
+    parser.add_argument("scenario", help="a scenario/1 JSON file that names a model")
+    parser.add_argument("-o", "--output", required=True, help="the file to write (.run.json.gz)")
+    parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: torch's choice")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    scenario = Scenario.from_file(args.scenario)
+    from core.llm import record  # here, because it loads torch
+
+    result = record(scenario, dtype=args.dtype, device=args.device, threads=args.threads)
+    result.write(args.output)
+    source = result.header["source"]
+    print(
+        f"{args.output}: {len(result.steps)} steps on {source['device']}, "
+        f"{source['model']}, {source['dtype']}"
+    )
+    return 0

@@ -1,0 +1,49 @@
+"""Engine settings: what a scenario may choose. Defaults are those of the scenario schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from math import ceil
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """The engine half of a scenario.
+
+    Sizes are in blocks (`num_blocks`), tokens (`block_size`, `max_num_batched_tokens`,
+    `max_model_len`, `long_prefill_token_threshold`) and sequences (`max_num_seqs`).
+    `watermark` is a share of the pool, 0 … 1, that admission leaves free while anything runs.
+    """
+
+    num_blocks: int = 16
+    block_size: int = 4
+    max_num_seqs: int = 8
+    max_num_batched_tokens: int = 64
+    max_model_len: int = 64
+    allocator: Literal["paged", "contiguous"] = "paged"
+    reserve: Literal["max_model_len", "request"] = "max_model_len"
+    prefix_cache: Literal["radix", "hash", "off"] = "radix"
+    eviction: Literal["lru", "fifo", "lfu"] = "lru"
+    batching: Literal["continuous", "static"] = "continuous"
+    policy: Literal["fcfs", "priority"] = "fcfs"
+    chunked_prefill: bool = True
+    long_prefill_token_threshold: int = 0
+    preemption: Literal["recompute"] = "recompute"
+    watermark: float = 0.0
+    kv_cache: bool = True
+    kv_dtype: Literal["model"] = "model"
+
+    @property
+    def watermark_blocks(self) -> int:
+        """⌈watermark · num_blocks⌉, with the watermark as the exact decimal that was written."""
+        return ceil(Decimal(repr(float(self.watermark))) * self.num_blocks)
+
+    def tokens_at_most(self, num_prompt_tokens: int, max_tokens: int) -> int:
+        """min(P + max_tokens, max_model_len): tokens of a sequence when it must end."""
+        return min(num_prompt_tokens + max_tokens, self.max_model_len)
+
+    def blocks_for(self, num_tokens: int) -> int:
+        """⌈num_tokens / block_size⌉."""
+        return -(-num_tokens // self.block_size)

@@ -1,0 +1,115 @@
+"""Reading JSON from people and networks: strict, bounded, and clear when it fails.
+
+Standard `json` accepts NaN, lets a duplicate key win silently, and recurses without a limit of
+its own. Here each of these is one error, and so are bytes that are not UTF-8.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib import resources
+from typing import Any
+
+import jsonschema_rs
+
+from core.errors import InputFileError
+
+MAX_DEPTH = 64
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out:
+            raise InputFileError(f"the key {key!r} appears twice in one object")
+        out[key] = value
+    return out
+
+
+def _no_constant(name: str) -> Any:
+    raise InputFileError(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise InputFileError(f"the number {text[:40]} is too large")
+    return value
+
+
+def _integer(text: str) -> int:
+    if len(text) > 40:  # also keeps clear of CPython's limit on converting long digit strings
+        raise InputFileError(f"the number {text[:20]}… is too large")
+    return int(text)
+
+
+def _check_depth(text: str, max_depth: int) -> None:
+    # Before parsing, so that hostile nesting never reaches the parser's recursion.
+    depth = 0
+    in_string = escaped = False
+    for ch in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif ch == "\\":
+                escaped = True
+            elif ch == '"':
+                in_string = False
+        elif ch == '"':
+            in_string = True
+        elif ch in "[{":
+            depth += 1
+            if depth > max_depth:
+                raise InputFileError(f"nested more than {max_depth} levels deep")
+        elif ch in "]}":
+            depth -= 1
+
+
+def loads(data: bytes | str, max_depth: int = MAX_DEPTH) -> Any:
+    """Parse JSON. Raises InputFileError for anything that is not strict JSON in UTF-8."""
+    if isinstance(data, bytes):
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as exc:
+            raise InputFileError(f"not UTF-8 text: byte {exc.start} is invalid") from None
+    else:
+        text = data
+    # Fewer brackets than the limit cannot nest deeper than it: the scan is for the rest only.
+    if text.count("[") + text.count("{") > max_depth:
+        _check_depth(text, max_depth)
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_no_duplicates,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_integer,
+        )
+    except json.JSONDecodeError as exc:
+        raise InputFileError(
+            f"not JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}"
+        ) from None
+
+
+def load_schema(name: str) -> dict[str, Any]:
+    """One of the schemas that ship with the code, e.g. ``scenario-1``."""
+    text = resources.files("core.trace").joinpath("schema", f"{name}.json").read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def validator(name: str) -> Any:
+    """A compiled validator of a schema that ships with the code."""
+    return jsonschema_rs.validator_for(load_schema(name))
+
+
+def format_path(parts: list[Any]) -> str:
+    """``["requests", 1, "n"]`` → ``requests[1].n``."""
+    out = ""
+    for part in parts:
+        if isinstance(part, int):
+            out += f"[{part}]"
+        else:
+            out += f".{part}" if out else str(part)
+    return out

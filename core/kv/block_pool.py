@@ -1,0 +1,160 @@
+"""The pool of physical blocks: reference counts and the free list.
+
+The free list has two parts, and blocks are always taken from the first one that has any:
+
+    front ─▶ [ unmatchable blocks: a stack ][ matchable, idle blocks: in eviction order ] ◀─ back
+
+An unmatchable block holds nothing that anybody could ask for again, so it goes first. A matchable
+one holds a cached prefix block; taking it means forgetting that, in the order that the eviction
+policy says. A block with references is in neither part.
+
+No operation here costs more in a large pool than in a small one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from core.prefix.eviction import EvictionOrder, LRUOrder
+
+
+class DoubleFreeError(RuntimeError):
+    """A block was freed more often than it was taken. Nothing was changed."""
+
+
+class OutOfBlocksError(RuntimeError):
+    """More blocks were asked for than are free. Nothing was changed."""
+
+
+class BlockPool:
+    """Blocks 0 … num_blocks − 1, each free (0 references) or held by table entries.
+
+    ref_counts: references by block id. matchable: 1 where a block's contents are cached.
+    idle: the matchable blocks without references, in the order in which they would be taken.
+    evict: called to take the first idle block; it forgets its contents and returns its id.
+    """
+
+    __slots__ = ("_unmatchable", "evict", "idle", "matchable", "num_blocks", "ref_counts")
+
+    def __init__(self, num_blocks: int) -> None:
+        self.num_blocks = num_blocks
+        self.ref_counts = [0] * num_blocks
+        self.matchable = bytearray(num_blocks)
+        # The front of the free list is the end of this list: both push and pop are O(1).
+        self._unmatchable = list(range(num_blocks - 1, -1, -1))
+        self.idle: EvictionOrder = LRUOrder()
+        self.evict: Callable[[], int] = self._nothing_to_evict
+
+    def _nothing_to_evict(self) -> int:
+        raise OutOfBlocksError("no block is cached")
+
+    @property
+    def num_free(self) -> int:
+        """Blocks without references, matchable ones included."""
+        return len(self._unmatchable) + len(self.idle)
+
+    @property
+    def num_unmatchable(self) -> int:
+        """Free blocks whose contents nobody can ask for."""
+        return len(self._unmatchable)
+
+    def allocate_one(self) -> int:
+        """Take the block at the front of the free list. Raises OutOfBlocksError."""
+        try:
+            block = self._unmatchable.pop()
+        except IndexError:
+            if not self.idle:
+                raise OutOfBlocksError("1 block asked for, 0 free") from None
+            block = self.evict()
+        self.ref_counts[block] = 1
+        return block
+
+    def allocate(self, n: int) -> list[int]:
+        """Take n blocks from the front, in that order, all or none. Raises OutOfBlocksError."""
+        stack = self._unmatchable
+        if n > len(stack):
+            if n > len(stack) + len(self.idle):
+                raise OutOfBlocksError(f"{n} blocks asked for, {self.num_free} free")
+            blocks = stack[::-1]
+            stack.clear()
+            blocks += [self.evict() for _ in range(n - len(blocks))]
+        elif n:
+            blocks = stack[: -n - 1 : -1]
+            del stack[-n:]
+        else:
+            return []
+        ref_counts = self.ref_counts
+        for block in blocks:
+            ref_counts[block] = 1
+        return blocks
+
+    def touch(self, blocks: Iterable[int]) -> None:
+        """Add one reference to each block; those that lay in the free list leave it."""
+        ref_counts = self.ref_counts
+        leave = self.idle.remove
+        for block in blocks:
+            refs = ref_counts[block]
+            if not refs:
+                leave(block)
+            ref_counts[block] = refs + 1
+
+    def free(self, blocks: Iterable[int]) -> None:
+        """Drop one reference from each block, in this order (a table is freed tail first).
+
+        A block without references left goes to the front of the free list if it is unmatchable,
+        else to its place among the idle ones. Raises DoubleFreeError.
+        """
+        ref_counts = self.ref_counts
+        matchable = self.matchable
+        push_front = self._unmatchable.append
+        push_idle = self.idle.add
+        blocks = tuple(blocks)
+        for i, block in enumerate(blocks):
+            refs = ref_counts[block] - 1
+            if refs > 0:
+                ref_counts[block] = refs
+            elif refs == 0:
+                ref_counts[block] = 0
+                if matchable[block]:
+                    push_idle(block)
+                else:
+                    push_front(block)
+            else:
+                self._undo_free(blocks[:i])
+                raise DoubleFreeError(f"block {block} is already free")
+
+    def free_one(self, block: int) -> None:
+        """`free` of one block."""
+        refs = self.ref_counts[block] - 1
+        if refs > 0:
+            self.ref_counts[block] = refs
+        elif refs == 0:
+            self.ref_counts[block] = 0
+            if self.matchable[block]:
+                self.idle.add(block)
+            else:
+                self._unmatchable.append(block)
+        else:
+            raise DoubleFreeError(f"block {block} is already free")
+
+    def _undo_free(self, blocks: tuple[int, ...]) -> None:
+        for block in reversed(blocks):
+            refs = self.ref_counts[block]
+            if refs == 0:
+                if self.matchable[block]:
+                    self.idle.remove(block)
+                else:
+                    self._unmatchable.pop()
+            self.ref_counts[block] = refs + 1
+
+    def push_front(self, block: int) -> None:
+        """An idle block has lost its contents: it is taken next."""
+        self._unmatchable.append(block)
+
+    def push_back(self, blocks: list[int]) -> None:
+        """Idle blocks have lost their contents: they are the last unmatchable ones, in order."""
+        self._unmatchable[:0] = blocks[::-1]
+
+    def free_order(self) -> list[int]:
+        """Every block without references, in the order in which they would be taken."""
+        return self._unmatchable[::-1] + list(self.idle)

@@ -1,0 +1,332 @@
+"""`LLM`: the engine with a real model, in the field's calling convention.
+
+    llm = LLM(model="smollm2-135m-instruct", block_size=16, num_blocks=512, prefix_cache="radix")
+    outs = llm.generate(["Once upon"], SamplingParams(temperature=0, max_tokens=64, n=2))
+    outs[0].outputs[0].text, outs[0].num_cached_tokens, llm.last_run
+
+One engine lives as long as its `LLM`: a later call finds the prefixes that an earlier one cached,
+and `last_run` is the run of the engine's whole life so far.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from collections.abc import Sequence as Listing
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from core.config import EngineConfig
+from core.engine import Engine
+from core.errors import KVScopeError, MismatchError, UnsupportedError
+from core.model.detokenizer import IncrementalDetokenizer
+from core.model.model_runner import ModelRunner
+from core.request import Request
+from core.scenario import RequestSpec, Scenario
+from core.sched.admission import reject
+from core.trace.run import Run, output_tokens
+
+
+class RequestError(KVScopeError, ValueError):
+    """A request that can never be served; nothing was run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How to sample. Defaults are the field's (temperature 1, 16 tokens).
+
+    temperature: 0 is greedy. seed: None derives one from the engine's seed and the request.
+    """
+
+    n: int = 1
+    temperature: float = 1.0
+    max_tokens: int = 16
+    seed: int | None = None
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+
+
+@dataclass(slots=True)
+class CompletionOutput:
+    """One of a request's n answers. times: seconds since the call at which each token came."""
+
+    index: int
+    text: str
+    token_ids: list[int]
+    finish_reason: str | None
+    times: list[float]
+
+
+@dataclass(slots=True)
+class RequestOutput:
+    """A prompt and its answers. num_cached_tokens: prompt tokens found in the prefix cache."""
+
+    request_id: str
+    prompt: str | None
+    prompt_token_ids: list[int]
+    outputs: list[CompletionOutput]
+    num_cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of streamed text: whole characters only. Empty when a token completed none."""
+
+    request_id: str
+    index: int
+    text: str
+    token_id: int
+    finish_reason: str | None
+
+
+def check_supported(scenario: Scenario) -> None:
+    """Refuse settings that this version knows but does not carry out. Raises UnsupportedError."""
+    if not scenario.engine.kv_cache:
+        raise UnsupportedError("engine.kv_cache: false is not supported yet")
+    neutral = {field.name: field.default for field in dataclasses.fields(RequestSpec)}
+    not_yet = ("top_k", "top_p", "min_p", "repetition_penalty", "logprobs", "stop", "beam_width")
+    for i, request in enumerate(scenario.requests):
+        for name in not_yet:
+            if getattr(request, name) != neutral[name]:
+                raise UnsupportedError(f"requests[{i}].{name}: not supported yet with a real model")
+        if request.output_tokens is not None:
+            raise UnsupportedError(
+                f"requests[{i}].output_tokens: a script is for runs without a model (simulate)"
+            )
+
+
+class LLM:
+    """A model, a block pool and a scheduler.
+
+    model: a catalogue name or a checkpoint directory. dtype: "bfloat16" or "float32". device:
+    "cpu", "cuda" or None for the best at hand. seed: of the engine. debug: check every step.
+    **engine: fields of `EngineConfig`; `max_model_len` defaults to what model and pool allow.
+
+    Raises ModelNotFound and the other errors of `core.model.errors`, ScenarioError.
+    """
+
+    def __init__(
+        self,
+        model: str | Path = "smollm2-135m-instruct",
+        *,
+        dtype: str = "bfloat16",
+        device: str | None = None,
+        threads: int | None = None,
+        seed: int = 0,
+        debug: bool = False,
+        **engine: Any,
+    ) -> None:
+        settings = {"block_size": 16, "num_blocks": 512, "max_num_batched_tokens": 512, **engine}
+        settings.setdefault("max_num_seqs", 64)
+        self.runner = ModelRunner(
+            model,
+            dtype,
+            device,
+            int(settings["num_blocks"]),
+            int(settings["block_size"]),
+            threads,
+            seed,
+        )
+        pool_tokens = settings["num_blocks"] * settings["block_size"]
+        settings.setdefault("max_model_len", min(self.runner.max_model_len, pool_tokens))
+        self._debug = debug
+        self._empty = Scenario.from_dict(
+            {"schema": "scenario/1", "seed": seed, "model": str(model), "engine": settings}
+        )
+        check_supported(self._empty)
+        self.engine = self._new_engine()
+
+    @property
+    def config(self) -> EngineConfig:
+        return self.engine.config
+
+    @property
+    def last_run(self) -> Run:
+        """All steps since the engine was made or reset, as a run with its texts."""
+        run = self.engine.run()
+        add_texts(run, self.runner)
+        return run
+
+    def reset(self) -> None:
+        """A fresh engine: empty pool, empty prefix cache, step 0."""
+        self.runner.bind(self.config.num_blocks, self.config.block_size, self._empty.seed)
+        self.engine = self._new_engine()
+
+    def generate(
+        self,
+        prompts: str | Listing[str | Listing[int]],
+        sampling_params: SamplingParams | Listing[SamplingParams] | None = None,
+    ) -> list[RequestOutput]:
+        """Serve prompts (texts, or lists of token ids) together; answers in the prompts' order.
+
+        Raises RequestError (a ValueError) at once, before anything runs, for a prompt that can
+        never be served: empty, too long, or larger than the pool.
+        """
+        started = perf_counter()
+        requests = self._submit(prompts, sampling_params)
+        times: dict[str, list[float]] = {}
+        while not self.engine.done:
+            for seq in self.engine.step():
+                times.setdefault(seq.id, []).append(perf_counter() - started)
+        return [self._output(request, times) for request in requests]
+
+    def stream(
+        self, prompt: str | Listing[int], sampling_params: SamplingParams | None = None
+    ) -> Iterator[TextDelta]:
+        """Serve one prompt, one delta per token. Closing the iterator cancels the request."""
+        (request,) = self._submit([prompt], sampling_params)
+        texts: dict[str, IncrementalDetokenizer] = {}
+        try:
+            while not self.engine.done:
+                for seq in self.engine.step():
+                    text = texts.setdefault(seq.id, IncrementalDetokenizer(self.runner.tokenizer))
+                    token = seq.tokens[-1]
+                    piece = text.push([token]) + (text.finish() if seq.finish_reason else "")
+                    yield TextDelta(request.id, seq.index, piece, token, seq.finish_reason)
+        finally:
+            self.engine.cancel(request)
+
+    def reset_prefix_cache(self) -> None:
+        """Forget every cached prefix. Raises CacheInUseError while blocks are in use."""
+        self.engine.kv.reset_prefix_cache()
+
+    def _new_engine(self) -> Engine:
+        return Engine(self._empty, self.runner, label="LIVE", debug=self._debug)
+
+    def _submit(
+        self,
+        prompts: str | Listing[str | Listing[int]],
+        sampling_params: SamplingParams | Listing[SamplingParams] | None,
+    ) -> list[Request]:
+        texts = [prompts] if isinstance(prompts, str) else list(prompts)
+        if sampling_params is None or isinstance(sampling_params, SamplingParams):
+            params = [sampling_params or SamplingParams()] * len(texts)
+        else:
+            params = list(sampling_params)
+        if len(params) != len(texts):
+            raise RequestError(f"{len(texts)} prompts, but {len(params)} sampling parameters")
+        first = len(self.engine.requests)
+        specs = [
+            _spec(str(first + i), text, param, self.engine.num_steps)
+            for i, (text, param) in enumerate(zip(texts, params, strict=True))
+        ]
+        for spec in specs:
+            self._check(spec)
+        self.engine.add(specs)
+        return self.engine.requests[first:]
+
+    def _check(self, spec: RequestSpec) -> None:
+        rejection = reject(self.config, self.engine.make_request(spec, 0))
+        if rejection is None:
+            return
+        numbers = f"{rejection.needed:,} needed, {rejection.available:,} available"
+        sentence = {
+            "empty_prompt": "the prompt is empty",
+            "prompt_too_long": f"the prompt is too long for max_model_len: {numbers} (tokens)",
+            "exceeds_pool": f"the request can never fit the pool: {numbers} (blocks)",
+            "invalid": f"n is larger than max_num_seqs: {numbers} (sequences)",
+        }[rejection.reason]
+        raise RequestError(sentence)
+
+    def _output(self, request: Request, times: dict[str, list[float]]) -> RequestOutput:
+        return RequestOutput(
+            request_id=request.id,
+            prompt=request.spec.prompt,
+            prompt_token_ids=request.prompt_tokens.tolist(),
+            outputs=[
+                CompletionOutput(
+                    index=seq.index,
+                    text=self.runner.tokenizer.decode(seq.output_tokens),
+                    token_ids=seq.output_tokens,
+                    finish_reason=seq.finish_reason,
+                    times=times.get(seq.id, []),
+                )
+                for seq in request.sequences
+            ],
+            num_cached_tokens=request.num_cached_tokens or 0,
+        )
+
+
+def _spec(name: str, prompt: Any, params: SamplingParams, step: int) -> RequestSpec:
+    is_text = isinstance(prompt, str)
+    return RequestSpec(
+        id=name,
+        arrive_step=step,
+        prompt=prompt if is_text else None,
+        prompt_tokens=None if is_text else tuple(prompt),
+        max_tokens=params.max_tokens,
+        n=params.n,
+        temperature=float(params.temperature),
+        seed=params.seed,
+        stop_token_ids=tuple(params.stop_token_ids),
+        ignore_eos=params.ignore_eos,
+    )
+
+
+def add_texts(run: Run, runner: ModelRunner) -> None:
+    """Put each sequence's text into a run's results."""
+    tokens = output_tokens(run)
+    for name, result in run.results.items():
+        result["text"] = runner.tokenizer.decode(tokens.get(name, []))
+
+
+def record(
+    scenario: Scenario,
+    *,
+    dtype: str = "bfloat16",
+    device: str | None = None,
+    threads: int | None = None,
+    debug: bool = False,
+) -> Run:
+    """Run a scenario on its real model and give the run, labelled RECORDED.
+
+    Raises UnsupportedError, ModelError.
+    """
+    if scenario.model == "none":
+        raise UnsupportedError('model: "none" has nothing to record; use simulate')
+    check_supported(scenario)
+    engine_config = scenario.engine
+    runner = ModelRunner(
+        scenario.model,
+        dtype,
+        device,
+        engine_config.num_blocks,
+        engine_config.block_size,
+        threads,
+        scenario.seed,
+    )
+    _warm_up(runner, scenario)
+    run = Engine(scenario, runner, label="RECORDED", debug=debug).run_to_end()
+    add_texts(run, runner)
+    return run
+
+
+def _warm_up(runner: ModelRunner, scenario: Scenario) -> None:
+    """Compute two steps for nothing: first-use costs must not stand in the first step's timing."""
+    config = dataclasses.replace(scenario.engine, prefix_cache="off", max_model_len=8)
+    request = RequestSpec(id="warm-up", prompt_tokens=(0,), max_tokens=2, ignore_eos=True)
+    Engine(Scenario(engine=config, requests=(request,)), runner, trace=False).run_untraced()
+    runner.bind(config.num_blocks, config.block_size, scenario.seed)
+
+
+def verify_tokens(run: Run) -> None:
+    """Run the model again, on the recorded kind of device and dtype; the tokens must be the same.
+
+    Raises MismatchError for other tokens, UnsupportedError where this machine cannot do it.
+    """
+    source = run.header["source"]
+    if source["model"] == "none":
+        raise UnsupportedError("the run has no model: its tokens are scripted")
+    kind = "cpu" if source["device"] == "CPU" else "cuda"
+    again = record(run.scenario, dtype=source["dtype"], device=kind)
+    if again.header["source"]["model_sha256"] != source["model_sha256"]:
+        raise MismatchError("the weights differ from those that were recorded")
+    if again.header["source"]["device"] != source["device"]:
+        raise UnsupportedError(
+            f"recorded on {source['device']}, this is {again.header['source']['device']}"
+        )
+    for name, tokens in output_tokens(run).items():
+        if output_tokens(again).get(name) != tokens:
+            raise MismatchError(f"{name}: the model samples other tokens than were recorded")

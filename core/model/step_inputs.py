@@ -1,0 +1,149 @@
+"""One step's work as flat tensors: what every layer of the model needs to know.
+
+All tokens of a step, of all its sequences, are laid end to end in one row of T tokens, whatever
+they are (a whole prompt, a chunk of one, a single new token). Two sequences, 3 and 1 tokens, blocks
+of 4::
+
+    sequence          A  A  A  B            query_start_loc  [0, 3, 4]
+    positions         4  5  6  9            seq_lens         [7, 10]  (in the cache afterwards)
+    block_table       A: [5, 2]  B: [0, 7, 3]
+    slot_mapping      8  9 10 13            block · block_size + position mod block_size
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+import torch
+
+from core.runner import ScheduledSequence
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceSpan:
+    """One sequence's tokens of this step: rows start … end of the flat row of tokens.
+
+    num_computed_tokens: how many tokens before them have K and V already. block_table: its blocks,
+    empty if nothing is kept (`kv_cache` false).
+    """
+
+    start: int
+    end: int
+    num_computed_tokens: int
+    block_table: list[int]
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens with K and V once this step's are written."""
+        return self.num_computed_tokens + self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeBatch:
+    """The sequences that compute one token each and read the cache: handled together.
+
+    rows [B] int64: where their tokens stand among the T. block_table [B, max_blocks] int64: padded
+    with block 0, which the mask hides. max_seq_len: L, the longest context. mask [B, 1, 1, L], in
+    the model's dtype, added to the scores: 0 where there is a token, −∞ behind a sequence's end;
+    None if all are equally long.
+    """
+
+    rows: torch.Tensor
+    block_table: torch.Tensor
+    max_seq_len: int
+    mask: torch.Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepInputs:
+    """A step's tensors. T tokens, S sequences, all int64 on the model's device.
+
+    Slots are int64 because slot · stride passes 2³¹ on a large pool.
+
+    token_ids, positions: [T]. query_start_loc: [S + 1]. seq_lens: [S].
+    slot_mapping: [W], where to write K and V of the tokens in `write_rows` [W]; `write_rows` is
+    None if all T are written (W = T). A token whose slot is −1 is not written.
+    logits_rows: [L], the last token of each sequence that samples.
+    decodes: sequences of one token, together. prefills: all others, one by one.
+    """
+
+    token_ids: torch.Tensor
+    positions: torch.Tensor
+    query_start_loc: torch.Tensor
+    seq_lens: torch.Tensor
+    slot_mapping: torch.Tensor
+    write_rows: torch.Tensor | None
+    logits_rows: torch.Tensor
+    decodes: DecodeBatch | None
+    prefills: list[SequenceSpan]
+
+
+def slots_of(block_table: Seq[int], first: int, end: int, block_size: int) -> list[int]:
+    """Slots of positions first … end − 1. Without a block table: −1, kept nowhere."""
+    if not block_table:
+        return [-1] * (end - first)
+    return [block_table[p // block_size] * block_size + p % block_size for p in range(first, end)]
+
+
+def build_step_inputs(
+    scheduled: Seq[ScheduledSequence], block_size: int, dtype: torch.dtype, device: torch.device
+) -> StepInputs:
+    """Lay the scheduled tokens of a step end to end. IndexError if a block table is too short."""
+    token_ids: list[int] = []
+    positions: list[int] = []
+    slots: list[int] = []
+    query_start_loc = [0]
+    spans: list[SequenceSpan] = []
+    logits_rows: list[int] = []
+    for item in scheduled:
+        seq, first = item.seq, item.seq.num_computed_tokens
+        end = first + item.num_scheduled_tokens
+        token_ids.extend(seq.tokens[first:end])
+        positions.extend(range(first, end))
+        slots.extend(slots_of(seq.block_table, first, end, block_size))
+        spans.append(SequenceSpan(query_start_loc[-1], len(token_ids), first, seq.block_table))
+        query_start_loc.append(len(token_ids))
+        if item.num_samples:
+            logits_rows.append(len(token_ids) - 1)
+    write_rows = None if min(slots) >= 0 else [i for i, slot in enumerate(slots) if slot >= 0]
+    # One token that reads what earlier steps wrote is a decode; a first token reads only itself.
+    decoding = [s for s in spans if s.end - s.start == 1 and s.num_computed_tokens > 0]
+
+    def tensor(values: list[int]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=device)
+
+    return StepInputs(
+        token_ids=tensor(token_ids),
+        positions=tensor(positions),
+        query_start_loc=tensor(query_start_loc),
+        seq_lens=tensor([s.seq_len for s in spans]),
+        slot_mapping=tensor([slot for slot in slots if slot >= 0]),
+        write_rows=None if write_rows is None else tensor(write_rows),
+        logits_rows=tensor(logits_rows),
+        decodes=_decode_batch(decoding, block_size, dtype, device) if decoding else None,
+        prefills=[s for s in spans if s.end - s.start > 1 or s.num_computed_tokens == 0],
+    )
+
+
+def _decode_batch(
+    spans: list[SequenceSpan], block_size: int, dtype: torch.dtype, device: torch.device
+) -> DecodeBatch:
+    """Pad the block tables to the longest context of the batch, and mask the padding."""
+    seq_lens = [s.seq_len for s in spans]
+    longest = max(seq_lens)
+    width = -(-longest // block_size)
+    # A table may be longer than the context (a block taken ahead): cut it to what is read.
+    table = [(s.block_table[:width] + [0] * width)[:width] for s in spans]
+    mask = None
+    if min(seq_lens) < longest:
+        lengths = torch.tensor(seq_lens, device=device)[:, None]
+        hidden = torch.arange(longest, device=device)[None, :] >= lengths
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
+        mask = mask.masked_fill_(hidden, float("-inf"))[:, None, None, :]
+    return DecodeBatch(
+        rows=torch.tensor([s.start for s in spans], dtype=torch.int64, device=device),
+        block_table=torch.tensor(table, dtype=torch.int64, device=device),
+        max_seq_len=longest,
+        mask=mask,
+    )

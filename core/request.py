@@ -1,0 +1,147 @@
+"""A request, and the sequences that serve it.
+
+There are no phases: a sequence has `num_tokens` and `num_computed_tokens`, and each step the
+scheduler lets it compute some tokens until it has caught up. A request with n > 1 is one unit,
+``A#0``, until its prompt is computed; then it forks into n sequences.
+"""
+
+from __future__ import annotations
+
+from array import array
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from core.scenario import RequestSpec
+
+
+Tag = tuple[str, str]
+Namespace = tuple[Tag | None, Tag | None]
+"""(("adapter", name) or None, ("salt", value) or None): prefixes are shared only within one."""
+
+
+class Status(Enum):
+    """Where a sequence stands."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+    FINISHED_STOPPED = "finished_stopped"
+    FINISHED_LENGTH = "finished_length"
+    FINISHED_ABORTED = "finished_aborted"
+    FINISHED_REJECTED = "finished_rejected"
+
+
+class Request:
+    """One request of a scenario, as the scheduler sees it.
+
+    spec: what was asked. prompt_tokens: array('q') of token ids. order: place in the file, from 0,
+    rejected requests counted; with `arrive_step` it gives the order of arrival.
+    """
+
+    __slots__ = (
+        "id",
+        "namespace",
+        "num_cached_tokens",
+        "order",
+        "prompt_tokens",
+        "sequences",
+        "sort_key",
+        "spec",
+        "stop_token_ids",
+    )
+
+    def __init__(self, spec: RequestSpec, prompt_tokens: array[int], order: int) -> None:
+        self.id = spec.id
+        self.spec = spec
+        self.prompt_tokens = prompt_tokens
+        self.order = order
+        # Tagged by kind: an adapter "x" and a salt "x" are different namespaces.
+        self.namespace: Namespace = (
+            ("adapter", spec.adapter) if spec.adapter is not None else None,
+            ("salt", spec.cache_salt) if spec.cache_salt is not None else None,
+        )
+        self.sort_key = (spec.priority, spec.arrive_step, order)
+        self.stop_token_ids = frozenset(spec.stop_token_ids)
+        self.num_cached_tokens: int | None = None
+        self.sequences: list[Sequence] = []
+
+    def sequence_id(self, index: int) -> str:
+        """``A`` for n = 1, else ``A#index``."""
+        return self.id if self.spec.n == 1 else f"{self.id}#{index}"
+
+    def script_length(self, index: int) -> int | None:
+        """Tokens in the script of a sequence; None where there is no script."""
+        script = self.spec.output_tokens
+        if script is None:
+            return None
+        return len(script[index])
+
+    def scripted_token(self, index: int, position: int) -> int:
+        """Token `position` (from 0) of sequence `index` where no model samples."""
+        script = self.spec.output_tokens
+        if script is None:
+            return 1_000_000 * (self.order + 1) + 10_000 * index + position
+        return script[index][position]
+
+
+class Sequence:
+    """A request's tokens and the blocks that hold their keys and values.
+
+    tokens: prompt and outputs, array('q'). num_computed_tokens: leading tokens whose keys and
+    values are in `block_table`. num_places: sequences it stands for (n before the fork, then 1).
+    block_keys: memo of the chained keys of its full blocks. num_cached_blocks: leading blocks of
+    the table that are matchable.
+    """
+
+    __slots__ = (
+        "block_keys",
+        "block_table",
+        "finish_reason",
+        "id",
+        "index",
+        "num_cached_blocks",
+        "num_computed_tokens",
+        "num_places",
+        "num_prompt_tokens",
+        "preempted_count",
+        "request",
+        "sort_key",
+        "status",
+        "tokens",
+        "waiting_reason",
+    )
+
+    def __init__(self, request: Request, index: int, num_places: int) -> None:
+        self.request = request
+        self.id = request.sequence_id(index)
+        self.index = index
+        self.num_places = num_places
+        self.tokens = array("q", request.prompt_tokens)
+        self.num_prompt_tokens = len(request.prompt_tokens)
+        self.num_computed_tokens = 0
+        self.block_table: list[int] = []
+        self.block_keys: list[bytes] = []
+        self.num_cached_blocks = 0
+        self.status = Status.WAITING
+        self.waiting_reason: str | None = None
+        self.preempted_count = 0
+        self.finish_reason: str | None = None
+        self.sort_key: tuple[int, ...] = (*request.sort_key, index)
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt and output tokens; the last one sampled is not computed yet."""
+        return len(self.tokens)
+
+    @property
+    def num_output_tokens(self) -> int:
+        return len(self.tokens) - self.num_prompt_tokens
+
+    @property
+    def output_tokens(self) -> list[int]:
+        return self.tokens[self.num_prompt_tokens :].tolist()
+
+    @property
+    def finished(self) -> bool:
+        return self.status.value.startswith("finished")

@@ -1,0 +1,139 @@
+"""What computes a step's tokens: the seam between the scheduler and a model.
+
+The engine decides *what* is computed (which tokens of which sequences, into which slots); a runner
+computes it. `ScriptedRunner` needs no model: it reads the tokens from the scenario. The torch one
+is `core.model.model_runner.ModelRunner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from core.request import Sequence
+
+
+@dataclass(slots=True)
+class ScheduledSequence:
+    """One sequence's share of a step.
+
+    seq: holds `tokens` (prompt and outputs), `num_computed_tokens` (first position to compute) and
+        `block_table` (already long enough for every slot that this step writes).
+    num_scheduled_tokens: how many tokens to compute, ≥ 1.
+    num_samples: tokens to sample from the last position's logits: 0 for an unfinished chunk, 1, or
+        n for a request that is about to fork (sequence indexes 0 … n−1).
+    num_cached_tokens: tokens taken from the prefix cache in this step (already computed).
+    """
+
+    seq: Sequence
+    num_scheduled_tokens: int
+    num_samples: int
+    num_cached_tokens: int = 0
+
+
+@dataclass(slots=True)
+class StepBatch:
+    """Everything a runner needs for one step.
+
+    copies: (src, dst) block ids, to be carried out in this order before any slot is written.
+    """
+
+    step: int
+    scheduled: list[ScheduledSequence]
+    copies: list[tuple[int, int]]
+
+
+class Runner(Protocol):
+    """A source of tokens."""
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """The model's own end-of-sequence ids; empty for scripted tokens."""
+        ...
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Where the tokens come from: device, dtype, model, model_sha256 (None where none)."""
+        ...
+
+    @property
+    def kv_bytes_per_token(self) -> int | None:
+        """Bytes of keys and values per token, all layers; None without a model."""
+        ...
+
+    @property
+    def timing_us(self) -> tuple[float, float] | None:
+        """(forward, sample) microseconds of the last `execute`; None where not measured apart."""
+        ...
+
+    def tokenize(self, text: str) -> list[int]:
+        """Token ids of a prompt given as text."""
+        ...
+
+    def token_text(self, token_ids: Seq[int]) -> dict[int, str]:
+        """A display text for each token id; empty where ids stand for no text."""
+        ...
+
+    def execute(self, batch: StepBatch) -> list[list[int]]:
+        """Compute the step. Returns, for each scheduled sequence, its `num_samples` new tokens."""
+        ...
+
+
+class ScriptedRunner:
+    """Tokens from a script instead of a model: the scheduler and the blocks are real all the same.
+
+    A text prompt's tokens are its UTF-8 bytes. Sampled tokens come from `output_tokens`; without
+    a script token j of sequence s of request i is 10⁶(i+1) + 10⁴s + j.
+
+    eos_token_ids, prompts, source: given when a recorded run of a real model is run again, so that
+    it ends where the model ended.
+    """
+
+    def __init__(
+        self,
+        eos_token_ids: frozenset[int] = frozenset(),
+        source: dict[str, Any] | None = None,
+    ) -> None:
+        self._eos = eos_token_ids
+        self._source = source or {
+            "device": None,
+            "dtype": None,
+            "model": "none",
+            "model_sha256": None,
+        }
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        return self._eos
+
+    @property
+    def source(self) -> dict[str, Any]:
+        return self._source
+
+    @property
+    def kv_bytes_per_token(self) -> int | None:
+        return None
+
+    @property
+    def timing_us(self) -> tuple[float, float] | None:
+        return (0.0, 0.0)
+
+    def tokenize(self, text: str) -> list[int]:
+        return list(text.encode("utf-8"))
+
+    def token_text(self, token_ids: Seq[int]) -> dict[int, str]:
+        return {t: bytes([t]).decode("ascii") for t in token_ids if 0x20 <= t < 0x7F}
+
+    def execute(self, batch: StepBatch) -> list[list[int]]:
+        out: list[list[int]] = []
+        for item in batch.scheduled:
+            seq = item.seq
+            position = len(seq.tokens) - seq.num_prompt_tokens
+            if item.num_samples == 1:
+                out.append([seq.request.scripted_token(seq.index, position)])
+            else:
+                out.append(
+                    [seq.request.scripted_token(s, position) for s in range(item.num_samples)]
+                )
+        return out

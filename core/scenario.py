@@ -1,0 +1,260 @@
+"""Scenarios: what goes into the engine. Read, checked, and filled with defaults.
+
+A scenario is refused as a whole, with the path of the offending field; a request that can never be
+served (an empty prompt, one larger than the pool) is not refused here but rejected on arrival, so
+that the others go on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from core import jsonio
+from core.config import EngineConfig
+from core.errors import InputFileError, ScenarioError
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Largest scenario text accepted, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSpec:
+    """One request as asked for. Exactly one of `prompt` and `prompt_tokens` is given.
+
+    output_tokens: for each of the n sequences the script of what is sampled, or None.
+    """
+
+    id: str
+    arrive_step: int = 0
+    prompt: str | None = None
+    prompt_tokens: tuple[int, ...] | None = None
+    max_tokens: int = 8
+    n: int = 1
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    logprobs: int = 0
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    priority: int = 0
+    cache_salt: str | None = None
+    adapter: str | None = None
+    beam_width: int = 0
+    length_penalty: float = 1.0
+    early_stopping: bool = False
+    cancel_step: int | None = None
+    output_tokens: tuple[tuple[int, ...], ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object, defaults filled in."""
+        out: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            out[field.name] = list(value) if isinstance(value, tuple) else value
+        if self.output_tokens is not None:
+            scripts = [list(script) for script in self.output_tokens]
+            out["output_tokens"] = scripts if self.n > 1 else scripts[0]
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Engine settings, a model's name, and requests. From outside, `from_dict` is the way in."""
+
+    name: str = ""
+    seed: int = 0
+    engine: EngineConfig = EngineConfig()
+    model: str = "none"
+    requests: tuple[RequestSpec, ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Scenario:
+        """Check and build. Raises ScenarioError with the path of the first offending field."""
+        _check_schema(data)
+        engine = EngineConfig(**_whole_numbers(data.get("engine", {}), _ENGINE_FLOATS))
+        requests = tuple(_request(raw) for raw in data.get("requests", []))
+        scenario = cls(
+            name=data.get("name", ""),
+            seed=int(data.get("seed", 0)),
+            engine=engine,
+            model=data.get("model", "none"),
+            requests=requests,
+        )
+        _check_rules(scenario)
+        return scenario
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Scenario:
+        """Parse, check and build. Raises ScenarioError."""
+        if len(text) > MAX_BYTES:
+            raise ScenarioError(
+                "", f"a scenario of {len(text):,} bytes; the limit is {MAX_BYTES:,}"
+            )
+        try:
+            data = jsonio.loads(text)
+        except InputFileError as exc:
+            raise ScenarioError("", str(exc)) from None
+        return cls.from_dict(data)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Scenario:
+        """Read a scenario file. Raises ScenarioError, InputFileError."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except OSError as exc:
+            raise InputFileError(f"cannot read {path}: {exc.strerror or exc}") from None
+        return cls.from_json(data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object, defaults filled in: `from_dict` of it is this scenario again."""
+        return {
+            "schema": "scenario/1",
+            "name": self.name,
+            "seed": self.seed,
+            "engine": dataclasses.asdict(self.engine),
+            "model": self.model,
+            "requests": [request.to_dict() for request in self.requests],
+        }
+
+    def scripted(self) -> Scenario:
+        """The same scenario without a model: real scheduler and blocks, scripted tokens."""
+        scenario = dataclasses.replace(self, model="none")
+        _check_rules(scenario)
+        return scenario
+
+
+_ENGINE_FLOATS = frozenset({"watermark"})
+_REQUEST_FLOATS = frozenset(
+    {"temperature", "top_p", "min_p", "repetition_penalty", "length_penalty"}
+)
+
+
+@cache
+def _validator() -> Any:
+    return jsonio.validator("scenario-1")
+
+
+def _check_schema(data: Any) -> None:
+    if not isinstance(data, dict):
+        raise ScenarioError("", f"a scenario is a JSON object, not {_kind(data)}")
+    try:
+        errors = list(_validator().iter_errors(data))
+    except (ValueError, TypeError, OverflowError) as exc:  # not representable as JSON at all
+        raise ScenarioError("", f"not JSON data: {exc}") from None
+    if errors:
+        error = min(errors, key=lambda e: len(list(e.instance_path)))
+        message = str(error.message)
+        if len(message) > 300:  # the message repeats the value, which may be a megabyte
+            message = f"{message[:140]} … {message[-140:]}"
+        raise ScenarioError(jsonio.format_path(list(error.instance_path)), message)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {
+        list: "a list",
+        str: "a text",
+        int: "a number",
+        float: "a number",
+        bool: "a truth value",
+    }
+    return names.get(type(value), type(value).__name__)
+
+
+def _whole_numbers(raw: dict[str, Any], floats: frozenset[str]) -> dict[str, Any]:
+    # JSON has one kind of number: 16.0 is the integer 16, and 1 is a valid temperature.
+    out = dict(raw)
+    for key, value in raw.items():
+        if isinstance(value, bool):
+            continue
+        if isinstance(value, int) and key in floats:
+            out[key] = float(value)
+        elif isinstance(value, float) and key not in floats:
+            out[key] = int(value)
+    return out
+
+
+def _request(raw: dict[str, Any]) -> RequestSpec:
+    fields = _whole_numbers(raw, _REQUEST_FLOATS)
+    for key in ("prompt_tokens", "stop_token_ids"):
+        if fields.get(key) is not None:
+            fields[key] = tuple(int(token) for token in fields[key])
+    if "stop" in fields:
+        fields["stop"] = tuple(fields["stop"])
+    script = fields.get("output_tokens")
+    if script is not None:
+        nested = isinstance(script[0], list)
+        scripts = script if nested else [script]
+        fields["output_tokens"] = tuple(tuple(int(t) for t in one) for one in scripts)
+        n = fields.get("n", 1)
+        if nested != (n > 1) or len(scripts) != n:
+            raise ScenarioError(
+                f"request {raw['id']!r}.output_tokens",
+                f"n = {n} needs {'one list' if n == 1 else f'a list of {n} lists'} of tokens",
+            )
+    return RequestSpec(**fields)
+
+
+def _check_rules(scenario: Scenario) -> None:
+    """What a schema cannot say: rules across fields. Raises ScenarioError."""
+    engine = scenario.engine
+    if not engine.chunked_prefill and engine.max_num_batched_tokens < engine.max_model_len:
+        raise ScenarioError(
+            "engine.max_num_batched_tokens",
+            f"{engine.max_num_batched_tokens} is less than max_model_len "
+            f"({engine.max_model_len}): without chunked prefill a long prompt never fits a step",
+        )
+    if engine.allocator == "contiguous" and engine.prefix_cache != "off":
+        raise ScenarioError(
+            "engine.prefix_cache",
+            "contiguous allocation shares no blocks: prefix_cache must be off",
+        )
+    if scenario.model == "none" and not engine.kv_cache:
+        raise ScenarioError("engine.kv_cache", "false needs a real model: it changes no block")
+    seen: set[str] = set()
+    for i, request in enumerate(scenario.requests):
+        _check_request(scenario, request, f"requests[{i}]")
+        if request.id in seen:
+            raise ScenarioError(f"requests[{i}].id", f"{request.id!r} is used twice")
+        seen.add(request.id)
+
+
+def _check_request(scenario: Scenario, request: RequestSpec, path: str) -> None:
+    if (request.prompt is None) == (request.prompt_tokens is None):
+        both = "both are given" if request.prompt is not None else "neither is given"
+        raise ScenarioError(path, f"give prompt or prompt_tokens: {both}")
+    for field in ("prompt", "id", "cache_salt", "adapter", *(["stop"] if request.stop else [])):
+        value = getattr(request, field)
+        for text in value if isinstance(value, tuple) else (value,):
+            if text is not None and not _is_unicode(text):
+                raise ScenarioError(f"{path}.{field}", "not valid Unicode (a lone surrogate)")
+    if request.cancel_step is not None and request.cancel_step <= request.arrive_step:
+        raise ScenarioError(
+            f"{path}.cancel_step",
+            f"{request.cancel_step} is not after arrive_step ({request.arrive_step})",
+        )
+    if scenario.engine.allocator == "contiguous" and request.n > 1:
+        raise ScenarioError(f"{path}.n", "contiguous allocation cannot fork: n must be 1")
+    if scenario.model == "none":
+        if request.stop:
+            raise ScenarioError(f"{path}.stop", "stop strings need a real model's text")
+        if request.beam_width:
+            raise ScenarioError(f"{path}.beam_width", "beams need a real model's probabilities")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

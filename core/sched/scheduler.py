@@ -1,0 +1,382 @@
+"""The scheduler: which tokens of which sequences are computed in a step.
+
+There is no prefill phase and no decode phase. A sequence has `num_tokens` and
+`num_computed_tokens`; each step it gets some tokens until it has caught up, and then it samples.
+
+    step k:  cancels, arrivals ─▶ running: grant, preempt ─▶ waiting: admit ─▶ forward ─▶
+             sample, fork ─▶ cache the blocks just filled ─▶ finish, release
+
+`core/engine.py` calls these in turn. Where a rule looks odd, `lessons/` says what it prevents.
+"""
+
+from __future__ import annotations
+
+from core.config import EngineConfig
+from core.kv.contiguous import ContiguousKVManager
+from core.kv.manager import KVCacheManager
+from core.prefix.base import Emit
+from core.request import Request, Sequence, Status
+from core.runner import ScheduledSequence, StepBatch
+from core.sched.admission import Wait, reject
+from core.sched.preemption import choose_victim
+from core.sched.queue import FCFSQueue, PriorityQueue, WaitingQueue
+
+
+class Scheduler:
+    """Continuous or static batching over one block pool.
+
+    running: admitted sequences in order of admission, ended members of a static batch included.
+    waiting: the queue. owed: blocks that running sequences lack for the tokens they have.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        kv: KVCacheManager | ContiguousKVManager,
+        emit: Emit | None = None,
+    ) -> None:
+        self.config = config
+        self.kv = kv
+        self.emit = emit
+        self.running: list[Sequence] = []
+        self.waiting: WaitingQueue = FCFSQueue() if config.policy == "fcfs" else PriorityQueue()
+        self.num_running_seqs = 0
+        self.owed = 0
+        self._paged = config.allocator == "paged"
+        self._watermark = config.watermark_blocks
+        self._chunk = config.max_num_batched_tokens
+        if config.chunked_prefill and config.long_prefill_token_threshold:
+            self._chunk = config.long_prefill_token_threshold
+        # Waiters whose reason may have to change in this step, each group in queue order.
+        self._arrived: list[Sequence] = []
+        self._victims: list[Sequence] = []
+        self._last_head: Sequence | None = None
+
+    # ---- 1. cancels and arrivals --------------------------------------------------------------
+
+    def cancel(self, request: Request) -> None:
+        """End the unfinished sequences of a request; their blocks are free at once."""
+        alive = [seq for seq in request.sequences if not seq.finished]
+        if not alive:
+            return
+        if self.emit is not None:
+            self.emit(("cancelled", request.id))
+        for seq in alive:
+            places = seq.num_places
+            if seq.status is Status.RUNNING:
+                self._leave_running(seq)
+            else:
+                self.waiting.remove(seq)
+            seq.status = Status.FINISHED_ABORTED
+            seq.finish_reason = "cancelled"
+            if self.emit is not None:
+                for index in range(seq.index, seq.index + places):
+                    name = request.sequence_id(index)
+                    outputs = seq.num_output_tokens
+                    self.emit(("finished", request.id, name, "cancelled", outputs, None))
+            self.kv.release(seq, "cancelled")
+
+    def arrive(self, request: Request) -> bool:
+        """Put a new request into the queue, or reject it for good. Returns whether it waits."""
+        rejection = reject(self.config, request)
+        seq = Sequence(request, 0, request.spec.n)
+        names = [request.sequence_id(index) for index in range(request.spec.n)]
+        position = None
+        if rejection is None:
+            request.sequences = [seq]
+            position = self.waiting.push(seq)
+            self._arrived.append(seq)
+        if self.emit is not None:
+            arrived = ("request_arrived", request.id, names, seq.num_prompt_tokens, position)
+            self.emit(arrived)
+            if rejection is not None:
+                numbers = (rejection.needed, rejection.available)
+                self.emit(("request_rejected", request.id, rejection.reason, *numbers))
+        return rejection is None
+
+    # ---- 2. schedule --------------------------------------------------------------------------
+
+    def schedule(self, step: int) -> StepBatch:
+        """Grant tokens and blocks: first to those that run, then to those that wait."""
+        self.kv.copies = []
+        scheduled: dict[str, ScheduledSequence] = {}
+        batch_is_open = self.config.batching == "continuous" or not self.running
+        budget = self._grant_running(scheduled)
+        wait = self._admit_waiting(scheduled, budget, batch_is_open)
+        if wait is not None or self._arrived or self._victims:
+            self._tell_waiting(wait)
+        if self.emit is not None:
+            for item in scheduled.values():
+                seq, cached = item.seq, item.num_cached_tokens
+                self.emit(
+                    (
+                        "scheduled",
+                        seq.request.id,
+                        seq.id,
+                        item.num_scheduled_tokens,
+                        seq.num_computed_tokens - cached,
+                        cached,
+                    )
+                )
+        return StepBatch(step, list(scheduled.values()), self.kv.copies)
+
+    def _grant_running(self, scheduled: dict[str, ScheduledSequence]) -> int:
+        """Give each running sequence its tokens, preempting where blocks lack; the budget left."""
+        budget = self.config.max_num_batched_tokens
+        chunk = self._chunk
+        kv = self.kv
+        running_state = Status.RUNNING
+        for seq in tuple(self.running):
+            if seq.status is not running_state:
+                continue  # preempted in this step, or an ended member of a static batch
+            computed = seq.num_computed_tokens
+            lacking = len(seq.tokens) - computed
+            n = min(lacking, budget, chunk)
+            if n == 0:
+                break  # the budget is spent, and nobody below would get a token either
+            wanted = kv.blocks_wanted(seq, n)
+            if wanted:
+                while wanted > kv.num_free:
+                    victim = choose_victim(self.running, self.config.policy)
+                    budget += self._preempt(victim, seq, scheduled)
+                    if victim is seq:
+                        break
+                    wanted = kv.blocks_wanted(seq, n)
+                if seq.status is not running_state:
+                    continue
+                self.owed -= kv.allocate_slots(seq, n)
+            budget -= n
+            samples = seq.num_places if n == lacking else 0
+            scheduled[seq.id] = ScheduledSequence(seq, n, samples)
+        return budget
+
+    def _preempt(
+        self, victim: Sequence, asker: Sequence, scheduled: dict[str, ScheduledSequence]
+    ) -> int:
+        """Send a running sequence back to the queue; the tokens it gives back to the budget."""
+        self._leave_running(victim)
+        victim.status = Status.PREEMPTED
+        victim.num_computed_tokens = 0
+        victim.preempted_count += 1
+        position = self.waiting.push_preempted(victim)
+        self._victims.append(victim)
+        if self.emit is not None:
+            reason = "priority" if self.config.policy == "priority" else "no_free_blocks"
+            numbers = (victim.num_output_tokens, position)
+            self.emit(("preempted", victim.request.id, victim.id, reason, asker.id, *numbers))
+        self.kv.release(victim, "preempted")
+        refund = scheduled.pop(victim.id, None)
+        return refund.num_scheduled_tokens if refund else 0
+
+    def _admit_waiting(
+        self, scheduled: dict[str, ScheduledSequence], budget: int, batch_is_open: bool
+    ) -> Wait | None:
+        """Admit heads of the queue until one must wait; why it must, or None if none waits."""
+        while len(self.waiting):
+            seq = self.waiting.head()
+            if self._victims:
+                return Wait("preemption_in_step")
+            if not batch_is_open:
+                return Wait("batch_not_finished")
+            if self.num_running_seqs + seq.num_places > self.config.max_num_seqs:
+                return Wait(
+                    "max_num_seqs",
+                    seq.num_places,
+                    self.config.max_num_seqs - self.num_running_seqs,
+                )
+            hit = self.kv.find_prefix(seq)
+            num_cached_tokens = len(hit) * self.config.block_size
+            lacking = len(seq.tokens) - num_cached_tokens
+            n = min(lacking, budget, self._chunk)
+            if n == 0 or (n < lacking and not self.config.chunked_prefill):
+                return Wait("token_budget", lacking, budget)
+            wait = self._lacks_blocks(seq, hit)
+            if wait is not None:
+                return wait
+            self._admit(seq, hit, n)
+            budget -= n
+            samples = seq.num_places if n == lacking else 0
+            scheduled[seq.id] = ScheduledSequence(seq, n, samples, num_cached_tokens)
+        return None
+
+    def _lacks_blocks(self, seq: Sequence, hit: list[int]) -> Wait | None:
+        """Whether blocks for all its tokens are free beyond what running sequences still lack."""
+        kv = self.kv
+        if isinstance(kv, ContiguousKVManager):
+            if kv.fits(seq):
+                return None
+            return Wait("no_contiguous_run", kv.reserve_blocks(seq), kv.longest_run)
+        needed = self.config.blocks_for(len(seq.tokens)) - len(hit)
+        available = kv.num_free - kv.num_idle(hit) - self.owed
+        if needed > available:
+            return Wait("no_free_blocks", needed, max(available, 0))
+        if self.running and needed + self._watermark > available:
+            return Wait("watermark", needed, max(available - self._watermark, 0))
+        return None
+
+    def _admit(self, seq: Sequence, hit: list[int], n: int) -> None:
+        self.waiting.pop()
+        num_cached_tokens = len(hit) * self.config.block_size
+        resumed = seq.status is Status.PREEMPTED
+        if not resumed:
+            seq.request.num_cached_tokens = num_cached_tokens
+        if self.emit is not None:
+            kind = "resumed" if resumed else "admitted"
+            numbers = (len(seq.tokens), num_cached_tokens)
+            self.emit((kind, seq.request.id, seq.id, *numbers))
+        seq.status = Status.RUNNING
+        seq.waiting_reason = None
+        self.running.append(seq)
+        self.num_running_seqs += seq.num_places
+        self.kv.admit(seq, hit)
+        self.kv.allocate_slots(seq, n)
+        self.owed += self._owed_by(seq)
+
+    def _tell_waiting(self, wait: Wait | None) -> None:
+        """Record why each waiter waits, where that has changed: the head, then the others."""
+        if wait is not None:
+            head = self.waiting.head()
+            others = [*reversed(self._victims), *self._arrived]
+            if self._last_head is not None and self._last_head is not head:
+                others.insert(len(self._victims), self._last_head)
+            if self.config.policy == "priority":
+                others.sort(key=lambda seq: seq.sort_key)
+            self._wait(head, wait)
+            for seq in others:
+                if seq is not head and seq.status in (Status.WAITING, Status.PREEMPTED):
+                    self._wait(seq, Wait("behind_head"))
+            self._last_head = head
+        self._arrived = []
+        self._victims = []
+
+    def _wait(self, seq: Sequence, wait: Wait) -> None:
+        if seq.waiting_reason != wait.reason:
+            seq.waiting_reason = wait.reason
+            if self.emit is not None:
+                numbers = (wait.needed, wait.available)
+                self.emit(("waiting", seq.request.id, seq.id, wait.reason, *numbers))
+
+    # ---- 4 – 6. sample, cache, finish -----------------------------------------------------------
+
+    def update(
+        self, batch: StepBatch, sampled: list[list[int]], eos_token_ids: frozenset[int]
+    ) -> list[Sequence]:
+        """Take in what the runner sampled: append or fork, cache full blocks, end sequences.
+
+        Returns the sequences that got a token, in the order of sampling.
+        """
+        block_size = self.config.block_size
+        emit = self.emit
+        filled: list[tuple[Sequence, int, int]] = []
+        grown: list[Sequence] = []
+        for item, tokens in zip(batch.scheduled, sampled, strict=True):
+            seq = item.seq
+            start = seq.num_computed_tokens
+            stop = start + item.num_scheduled_tokens
+            seq.num_computed_tokens = stop
+            twins = (seq,) if item.num_samples < 2 else self._fork(seq)
+            if stop // block_size > start // block_size:
+                filled += [(twin, start // block_size, stop // block_size) for twin in twins]
+            for twin, token in zip(twins, tokens, strict=False):
+                if self._paged and len(twin.tokens) % block_size == 0:
+                    self.owed += 1
+                twin.tokens.append(token)
+                grown.append(twin)
+                if emit is not None:
+                    emit(("token_sampled", twin.request.id, twin.id, token))
+        for seq, first, last in filled:
+            self.kv.cache_blocks(seq, first, last)
+        ended = [seq for seq in grown if self._finish(seq, eos_token_ids)]
+        if self.config.batching == "static":
+            self._release_finished_batch()
+        elif ended:
+            for seq in ended:
+                self.kv.release(seq, "finished")
+            self.running = [seq for seq in self.running if seq.status is Status.RUNNING]
+        return grown
+
+    def _fork(self, seq: Sequence) -> list[Sequence]:
+        """Turn the unit of a request into its n sequences, which share every block."""
+        request = seq.request
+        twins = [Sequence(request, index, 1) for index in range(1, seq.num_places)]
+        for twin in twins:
+            twin.tokens = seq.tokens[:]
+            twin.num_computed_tokens = seq.num_computed_tokens
+            twin.status = Status.RUNNING
+            twin.preempted_count = seq.preempted_count
+        seq.num_places = 1
+        self.kv.fork(seq, twins)
+        self.owed += sum(self._owed_by(twin) for twin in twins)
+        request.sequences = [seq, *twins]
+        place = self.running.index(seq) + 1
+        self.running[place:place] = twins
+        if self.emit is not None:
+            names = [twin.id for twin in request.sequences]
+            self.emit(("forked", request.id, seq.id, names, list(seq.block_table)))
+        return request.sequences
+
+    def _finish(self, seq: Sequence, eos_token_ids: frozenset[int]) -> bool:
+        """End the sequence if its newest token says so."""
+        reason = self._finish_reason(seq, eos_token_ids)
+        if reason is None:
+            return False
+        self.owed -= self._owed_by(seq)
+        self.num_running_seqs -= 1
+        stopped = reason in ("stop_token", "stop_string")
+        seq.status = Status.FINISHED_STOPPED if stopped else Status.FINISHED_LENGTH
+        seq.finish_reason = reason
+        if self.emit is not None:
+            holds = True if self.config.batching == "static" else None
+            outputs = seq.num_output_tokens
+            self.emit(("finished", seq.request.id, seq.id, reason, outputs, holds))
+        return True
+
+    def _finish_reason(self, seq: Sequence, eos_token_ids: frozenset[int]) -> str | None:
+        spec = seq.request.spec
+        token = seq.tokens[-1]
+        if token in seq.request.stop_token_ids:
+            return "stop_token"
+        if token in eos_token_ids and not spec.ignore_eos:
+            return "stop_token"
+        num_output_tokens = len(seq.tokens) - seq.num_prompt_tokens
+        if num_output_tokens >= spec.max_tokens:
+            return "max_tokens"
+        if len(seq.tokens) >= self.config.max_model_len:
+            return "max_model_len"
+        if spec.output_tokens is not None and num_output_tokens >= len(
+            spec.output_tokens[seq.index]
+        ):
+            return "script_end"
+        return None
+
+    def _release_finished_batch(self) -> None:
+        """A static batch gives its blocks back only when its last member has ended."""
+        if any(seq.status is Status.RUNNING for seq in self.running):
+            return
+        for seq in self.running:
+            self.kv.release(seq, "finished")
+        self.running = []
+
+    # ---- bookkeeping ---------------------------------------------------------------------------
+
+    def _leave_running(self, seq: Sequence) -> None:
+        """The sequence holds no place and is owed nothing any more."""
+        self.owed -= self._owed_by(seq)
+        self.num_running_seqs -= seq.num_places
+        for place in range(len(self.running) - 1, -1, -1):  # most often one of the last
+            if self.running[place] is seq:
+                del self.running[place]
+                return
+
+    def _owed_by(self, seq: Sequence) -> int:
+        """Blocks that it lacks for the tokens it has: ⌈num_tokens / block_size⌉ − table length."""
+        if not self._paged:
+            return 0
+        return self.config.blocks_for(len(seq.tokens)) - len(seq.block_table)
+
+    def check(self) -> None:
+        """Raise AssertionError where running totals and their sums differ."""
+        alive = [seq for seq in self.running if seq.status is Status.RUNNING]
+        assert self.owed == sum(self._owed_by(seq) for seq in alive)
+        assert self.num_running_seqs == sum(seq.num_places for seq in alive)
+        assert self.num_running_seqs <= self.config.max_num_seqs

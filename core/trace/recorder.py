@@ -1,0 +1,77 @@
+"""Collects what happened, step by step, as cheaply as it can.
+
+Events stay tuples in one flat list until a run is asked for; a step costs two list appends more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from core.trace.events import Event, to_dict
+
+
+@dataclass(slots=True)
+class StepMark:
+    """Where a step's events end, and what was measured. Times in microseconds."""
+
+    end: int
+    schedule_us: float
+    forward_us: float
+    sample_us: float
+    usage: dict[str, int]
+    state: dict[str, Any] | None
+
+
+class Recorder:
+    """`emit` is the sink that scheduler, manager and caches write to."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.emit = self.events.append
+        self._marks: list[StepMark] = []
+
+    def end_step(
+        self,
+        schedule_us: float,
+        forward_us: float,
+        sample_us: float,
+        usage: dict[str, int],
+        state: dict[str, Any] | None,
+    ) -> None:
+        """Close a step."""
+        self._marks.append(
+            StepMark(len(self.events), schedule_us, forward_us, sample_us, usage, state)
+        )
+
+    def step(self, index: int) -> dict[str, Any]:
+        """The JSON record of one step."""
+        mark = self._marks[index]
+        start = self._marks[index - 1].end if index else 0
+        events = [to_dict(event) for event in self.events[start : mark.end]]
+        record: dict[str, Any] = {
+            "step": index,
+            "scheduled": {
+                event["sequence"]: {
+                    "num_scheduled_tokens": event["num_scheduled_tokens"],
+                    "num_computed_tokens": event["num_computed_tokens"],
+                    "num_cached_tokens": event["num_cached_tokens"],
+                }
+                for event in events
+                if event["type"] == "scheduled"
+            },
+            "events": events,
+            "timing": {
+                "schedule_us": round(mark.schedule_us, 1),
+                "forward_us": round(mark.forward_us, 1),
+                "sample_us": round(mark.sample_us, 1),
+            },
+            "usage": mark.usage,
+        }
+        if mark.state is not None:
+            record["state"] = mark.state
+        return record
+
+    def steps(self) -> list[dict[str, Any]]:
+        """The JSON records of all steps."""
+        return [self.step(i) for i in range(len(self._marks))]

@@ -1,0 +1,310 @@
+"""From events to state: `reduce` applies a run's events and nothing else.
+
+The reducer knows no rule of the scheduler. It never sorts, searches or chooses: each event carries
+the ids and positions it needs (`core.trace.events`). If its state equals the engine's own snapshot
+after every step, the events are complete, and a recorded run can stand in for a live engine.
+
+An event that does not fit the state (a block freed twice, an unknown sequence) raises RunError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from core.errors import RunError
+
+Json = dict[str, Any]
+
+
+class FreeOrder:
+    """Block ids in the order in which they would be taken: a doubly linked list over ids.
+
+    Node `n` (= num_blocks) is the sentinel before the front and after the back.
+    """
+
+    def __init__(self, num_blocks: int) -> None:
+        self._end = num_blocks
+        self._next = [*range(1, num_blocks + 1), 0]
+        self._previous = [num_blocks, *range(num_blocks)]
+
+    def __contains__(self, block: int) -> bool:
+        return 0 <= block < self._end and self._next[block] >= 0
+
+    def __iter__(self) -> Iterator[int]:
+        block = self._next[self._end]
+        while block != self._end:
+            yield block
+            block = self._next[block]
+
+    def remove(self, block: int) -> None:
+        if block not in self:
+            raise RunError(f"block {block} is not free")
+        before, after = self._previous[block], self._next[block]
+        self._next[before], self._previous[after] = after, before
+        self._next[block] = self._previous[block] = -1
+
+    def insert(self, block: int, to: str, before: int) -> None:
+        """Put a block at the ``front``, the ``back``, or ``before`` another (−1: the back)."""
+        if not 0 <= block < self._end or block in self:
+            raise RunError(f"block {block} cannot become free")
+        if to == "front":
+            after = self._next[self._end]
+        elif to == "back" or before < 0:
+            after = self._end
+        elif before in self:
+            after = before
+        else:
+            raise RunError(f"block {before} is not free")
+        previous = self._previous[after]
+        self._next[previous] = self._previous[after] = block
+        self._previous[block], self._next[block] = previous, after
+
+
+class Reducer:
+    """The state of a run after the steps applied so far.
+
+    Attributes are what `--state` shows, in Python types: `block_tables`, `ref_counts`, `free`,
+    `cached`, `nodes`, `waiting` and `running` (queue entries), `outputs`.
+    """
+
+    def __init__(self, header: Json) -> None:
+        engine = header["scenario"]["engine"]
+        self.step = -1
+        self.block_size: int = engine["block_size"]
+        self.has_tree = engine["prefix_cache"] == "radix"
+        self._prompts: dict[str, list[int]] = header["prompts"]
+        self.block_tables: dict[str, list[int]] = {}
+        self.ref_counts = [0] * engine["num_blocks"]
+        self.free = FreeOrder(engine["num_blocks"])
+        self.cached: dict[int, Json] = {}
+        self.nodes: dict[int, Json] = {}
+        self.waiting: list[str] = []
+        self.running: list[str] = []
+        self.outputs: dict[str, list[int]] = {}
+        self.num_computed_tokens: dict[str, int] = {}
+        self._units: dict[str, list[str]] = {}  # entry → ids of its request, until it forks
+        self._twins: dict[str, list[str]] = {}  # entry → its twins, in the step of the fork
+        self._apply: dict[str, Callable[[Json], None]] = {
+            name.removeprefix("_on_"): getattr(self, name)
+            for name in dir(self)
+            if name.startswith("_on_")
+        }
+
+    def apply_step(self, record: Json) -> None:
+        """Apply one step of a run. Raises RunError, naming step and event."""
+        self.step = record["step"]
+        for i, event in enumerate(record["events"]):
+            apply = self._apply.get(event["type"])
+            try:
+                if apply is not None:
+                    apply(event)
+            except RunError as exc:
+                where = f"step {self.step}, event {i} ({event['type']})"
+                raise RunError(f"{where}: {exc}") from None
+            except (KeyError, IndexError, ValueError, TypeError) as exc:
+                where = f"step {self.step}, event {i} ({event['type']})"
+                raise RunError(f"{where} does not fit the state: {exc!r}") from None
+        for sequence, share in record["scheduled"].items():
+            self._after_computing(sequence, sum(share.values()))
+
+    def _after_computing(self, sequence: str, num_computed_tokens: int) -> None:
+        for name in self._twins.pop(sequence, [sequence]):
+            self.num_computed_tokens[name] = num_computed_tokens
+
+    def state(self) -> Json:
+        """The state as `--state` shows it (see `core.trace.run`)."""
+        cached = {}
+        for block in sorted(self.cached):
+            entry = self.cached[block]
+            refs = self.ref_counts[block]
+            cached[str(block)] = {
+                "tokens": list(entry["tokens"]),
+                "key": entry["key"],
+                "parent_key": entry["parent_key"],
+                "last_used": self.step if refs else entry["last_used"],
+                "lock_ref": refs,
+                "hits": entry["hits"],
+            }
+        return {
+            "block_tables": {name: list(table) for name, table in self.block_tables.items()},
+            "ref_counts": {str(b): n for b, n in enumerate(self.ref_counts) if n},
+            "free_order": list(self.free),
+            "cached": cached,
+            "tree": [self._node(node) for node in sorted(self.nodes)],
+            "waiting": self._expand(self.waiting),
+            "running": self._expand(self.running),
+            "outputs": {name: list(tokens) for name, tokens in self.outputs.items()},
+        }
+
+    def _node(self, node: int) -> Json:
+        entry = self.nodes[node]
+        last = entry["blocks"][-1]
+        refs = self.ref_counts[last]
+        return {
+            "id": node,
+            "parent": entry["parent"],
+            "tokens": [t for b in entry["blocks"] for t in self.cached[b]["tokens"]],
+            "blocks": list(entry["blocks"]),
+            "lock_ref": refs,
+            "last_used": self.step if refs else self.cached[last]["last_used"],
+        }
+
+    def _expand(self, entries: list[str]) -> list[str]:
+        return [name for entry in entries for name in self._units.get(entry, [entry])]
+
+    # ---- queues -------------------------------------------------------------------------------
+
+    def _on_request_arrived(self, event: Json) -> None:
+        position = event.get("position")
+        if position is None:
+            return
+        names = event["sequences"]
+        self.waiting.insert(position, names[0])
+        for name in names:
+            self.outputs[name] = []
+        self.num_computed_tokens[names[0]] = 0
+        if len(names) > 1:
+            self._units[names[0]] = list(names)
+
+    def _on_admitted(self, event: Json) -> None:
+        self.waiting.remove(event["sequence"])
+        self.running.append(event["sequence"])
+        self.num_computed_tokens[event["sequence"]] = event["num_cached_tokens"]
+
+    _on_resumed = _on_admitted
+
+    def _on_preempted(self, event: Json) -> None:
+        self.running.remove(event["sequence"])
+        self.waiting.insert(event["position"], event["sequence"])
+        self.num_computed_tokens[event["sequence"]] = 0
+
+    def _on_token_sampled(self, event: Json) -> None:
+        self.outputs[event["sequence"]].append(event["token"])
+
+    def _on_forked(self, event: Json) -> None:
+        first, *twins = event["sequences"]
+        place = self.running.index(first) + 1
+        self.running[place:place] = twins
+        del self._units[first]
+        self._twins[first] = event["sequences"]
+        for twin in twins:
+            self.block_tables[twin] = list(self.block_tables[first])
+            for block in self.block_tables[first]:
+                self.ref_counts[block] += 1
+
+    def _on_finished(self, event: Json) -> None:
+        name = event["sequence"]
+        self._units.pop(name, None)
+        if event.get("holds"):
+            return
+        if name in self.waiting:
+            self.waiting.remove(name)
+        elif name in self.running:
+            self.running.remove(name)
+
+    # ---- blocks -------------------------------------------------------------------------------
+
+    def _on_blocks_allocated(self, event: Json) -> None:
+        for block in event["blocks"]:
+            self.free.remove(block)
+            self.ref_counts[block] = 1
+        if event["reason"] != "copy_on_write":
+            self.block_tables.setdefault(event["sequence"], []).extend(event["blocks"])
+
+    def _on_block_shared(self, event: Json) -> None:
+        blocks, index = event["blocks"], event["index"]
+        for block in blocks:
+            if not self.ref_counts[block]:
+                self.free.remove(block)
+            self.ref_counts[block] += 1
+            if event["cause"] == "hit":
+                self.cached[block]["hits"] += 1
+        table = self.block_tables.setdefault(event["sequence"], [])
+        table[index : index + len(blocks)] = blocks
+
+    def _on_block_copied(self, event: Json) -> None:
+        self._drop(event["src"])
+        self.block_tables[event["sequence"]][event["index"]] = event["dst"]
+
+    def _on_blocks_freed(self, event: Json) -> None:
+        to = event["to"]
+        before = event.get("before") or [-1] * len(event["blocks"])
+        for block, other in zip(event["blocks"], before, strict=True):
+            if bool(self._drop(block)) != (to == "held"):
+                raise RunError(f"block {block} has {self.ref_counts[block]} references, to {to}")
+            if to != "held":
+                self.free.insert(block, to, other)
+            if block in self.cached:
+                self.cached[block]["last_used"] = self.step
+        if event["reason"] != "duplicate":
+            self.block_tables.pop(event["sequence"], None)
+            if event["reason"] == "finished" and event["sequence"] in self.running:
+                self.running.remove(event["sequence"])
+
+    def _drop(self, block: int) -> int:
+        if self.ref_counts[block] < 1:
+            raise RunError(f"block {block} has no reference to drop")
+        self.ref_counts[block] -= 1
+        return self.ref_counts[block]
+
+    # ---- cache --------------------------------------------------------------------------------
+
+    def _on_block_cached(self, event: Json) -> None:
+        name, size = event["sequence"], self.block_size
+        tokens = self._prompts[event["request"]] + self.outputs[name]
+        parent_key = event.get("parent_key")
+        node = event.get("node")
+        if node is not None and "parent" in event:
+            parent = event["parent"]
+            self.nodes[node] = {"parent": None if parent < 0 else parent, "blocks": []}
+        for i, block in enumerate(event["blocks"]):
+            start = (event["index"] + i) * size
+            self.cached[block] = {
+                "tokens": tokens[start : start + size],
+                "key": event["keys"][i],
+                "parent_key": parent_key,
+                "last_used": self.step,
+                "hits": 0,
+                "node": node,
+            }
+            parent_key = event["keys"][i]
+        if node is not None:
+            self.nodes[node]["blocks"].extend(event["blocks"])
+
+    def _on_node_split(self, event: Json) -> None:
+        lower, upper = event["node"], event["new_parent"]
+        blocks = self.nodes[lower]["blocks"]
+        cut = event["num_blocks"]
+        self.nodes[upper] = {"parent": self.nodes[lower]["parent"], "blocks": blocks[:cut]}
+        self.nodes[lower] = {"parent": upper, "blocks": blocks[cut:]}
+        for block in blocks[:cut]:
+            self.cached[block]["node"] = upper
+
+    def _on_block_evicted(self, event: Json) -> None:
+        for block in event["blocks"]:
+            self._forget(block)
+
+    def _on_block_uncached(self, event: Json) -> None:
+        block = event["block"]
+        self._forget(block)
+        if not self.ref_counts[block]:
+            self.free.remove(block)
+            self.free.insert(block, "front", -1)
+
+    def _forget(self, block: int) -> None:
+        node = self.cached.pop(block)["node"]
+        if node is not None:
+            blocks = self.nodes[node]["blocks"]
+            if blocks.pop() != block:
+                raise RunError(f"block {block} is not the last one of node {node}")
+            if not blocks:
+                del self.nodes[node]
+
+
+def states(header: Json, steps: list[Json]) -> Iterator[Json]:
+    """The state after each step of a run. Raises RunError."""
+    reducer = Reducer(header)
+    for record in steps:
+        reducer.apply_step(record)
+        yield reducer.state()

@@ -1,0 +1,3 @@
+"""The product's version, as runs record it."""
+
+VERSION = "0.1.0"
