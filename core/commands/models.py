@@ -61,7 +61,7 @@ def _fetch(args: argparse.Namespace) -> int:
 
 
 class _Progress:
-    """Progress on standard error: a running percentage on a terminal, else a line for each stage."""
+    """Progress on standard error: a percentage on a terminal, else a line for each stage."""
 
     def __init__(self) -> None:
         self._shown: tuple[str, int] | None = None

@@ -42,7 +42,7 @@ class BlockPool:
         self.matchable = bytearray(num_blocks)
         # The front of the free list is the end of this list: both push and pop are O(1).
         self._unmatchable = list(range(num_blocks - 1, -1, -1))
-        self.idle: EvictionOrder = LRUOrder()
+        self.idle: EvictionOrder = LRUOrder(num_blocks)
         self.evict: Callable[[], int] = self._nothing_to_evict
 
     def _nothing_to_evict(self) -> int:
@@ -91,12 +91,25 @@ class BlockPool:
     def touch(self, blocks: Iterable[int]) -> None:
         """Add one reference to each block; those that lay in the free list leave it."""
         ref_counts = self.ref_counts
-        leave = self.idle.remove
+        idle = self.idle
+        if not isinstance(idle, LRUOrder):
+            for block in blocks:
+                if not ref_counts[block]:
+                    idle.remove(block)
+                ref_counts[block] += 1
+            return
+        # `idle.remove` by hand: a call for each block would double the cost of a hit.
+        following, previous = idle.links.following, idle.links.previous
+        left = 0
         for block in blocks:
             refs = ref_counts[block]
             if not refs:
-                leave(block)
+                before, after = previous[block], following[block]
+                following[before] = after
+                previous[after] = before
+                left += 1
             ref_counts[block] = refs + 1
+        idle.length -= left
 
     def free(self, blocks: Iterable[int]) -> None:
         """Drop one reference from each block, in this order (a table is freed tail first).
@@ -104,36 +117,59 @@ class BlockPool:
         A block without references left goes to the front of the free list if it is unmatchable,
         else to its place among the idle ones. Raises DoubleFreeError.
         """
-        ref_counts = self.ref_counts
-        matchable = self.matchable
-        push_front = self._unmatchable.append
-        push_idle = self.idle.add
         blocks = tuple(blocks)
-        for i, block in enumerate(blocks):
-            refs = ref_counts[block] - 1
-            if refs > 0:
-                ref_counts[block] = refs
-            elif refs == 0:
+        remaining = iter(blocks)
+        try:
+            if isinstance(self.idle, LRUOrder):
+                self._free_lru(remaining, self.idle)
+            else:
+                for block in remaining:
+                    self.free_one(block)
+        except DoubleFreeError:
+            self._undo_free(blocks[: len(blocks) - 1 - len(tuple(remaining))])
+            raise
+
+    def _free_lru(self, blocks: Iterable[int], idle: LRUOrder) -> None:
+        """`free_one` of each block with `idle.add` by hand, as in `touch`."""
+        ref_counts, matchable = self.ref_counts, self.matchable
+        push_front = self._unmatchable.append
+        following, previous, end = idle.links.following, idle.links.previous, idle.links.end
+        last = previous[end]
+        added = 0
+        twice = None
+        for block in blocks:
+            refs = ref_counts[block]
+            if refs == 1:
                 ref_counts[block] = 0
                 if matchable[block]:
-                    push_idle(block)
+                    following[last] = block
+                    previous[block] = last
+                    last = block
+                    added += 1
                 else:
                     push_front(block)
+            elif refs:
+                ref_counts[block] = refs - 1
             else:
-                self._undo_free(blocks[:i])
-                raise DoubleFreeError(f"block {block} is already free")
+                twice = block
+                break
+        following[last] = end
+        previous[end] = last
+        idle.length += added
+        if twice is not None:
+            raise DoubleFreeError(f"block {twice} is already free")
 
     def free_one(self, block: int) -> None:
         """`free` of one block."""
-        refs = self.ref_counts[block] - 1
-        if refs > 0:
-            self.ref_counts[block] = refs
-        elif refs == 0:
+        refs = self.ref_counts[block]
+        if refs == 1:
             self.ref_counts[block] = 0
             if self.matchable[block]:
                 self.idle.add(block)
             else:
                 self._unmatchable.append(block)
+        elif refs:
+            self.ref_counts[block] = refs - 1
         else:
             raise DoubleFreeError(f"block {block} is already free")
 

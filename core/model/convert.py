@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.model.errors import ModelFileError
+from core.model.config import ModelConfig
+from core.model.errors import ModelConfigError, ModelFileError
 from core.model.gguf_reader import GGUFFile
 from core.model.safetensors_writer import Rows, write_bfloat16
 
@@ -83,15 +84,14 @@ def hf_config(metadata: dict[str, Any], tied: bool) -> dict[str, Any]:
         return value
 
     heads = get("attention.head_count")
-    head_dim = get("rope.dimension_count", get("embedding_length") // heads)
-    return {
+    config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "attention_bias": False,
         "bos_token_id": metadata.get("tokenizer.ggml.bos_token_id"),
         "dtype": "bfloat16",
         "eos_token_id": metadata.get("tokenizer.ggml.eos_token_id"),
-        "head_dim": head_dim,
+        "head_dim": metadata.get("llama.rope.dimension_count"),
         "hidden_act": "silu",
         "hidden_size": get("embedding_length"),
         "intermediate_size": get("feed_forward_length"),
@@ -104,13 +104,18 @@ def hf_config(metadata: dict[str, Any], tied: bool) -> dict[str, Any]:
         "rms_norm_eps": _shortest(get("attention.layer_norm_rms_epsilon")),
         "rope_theta": _shortest(get("rope.freq_base", 10_000.0)),
         "tie_word_embeddings": tied,
-        "vocab_size": get("vocab_size", len(metadata.get("tokenizer.ggml.tokens", ()))),
+        "vocab_size": get("vocab_size"),
     }
+    try:
+        config["head_dim"] = ModelConfig.from_dict(config).head_dim
+    except ModelConfigError as error:
+        raise ModelFileError(f"the GGUF file's metadata is not usable: {error}") from error
+    return config
 
 
-def _shortest(value: float) -> float:
+def _shortest(value: Any) -> Any:
     """The shortest decimal that is this float32: 1e-05, where the file gives 9.999999747e-06."""
-    return float(str(np.float32(value)))
+    return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def unpermute(rows: npt.NDArray[np.float32], num_heads: int) -> npt.NDArray[np.float32]:
@@ -166,12 +171,11 @@ def _write_tokenizer(metadata: dict[str, Any], target: Path) -> None:
     kind = (metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre"))
     if kind != ("gpt2", "smollm"):
         raise ModelFileError(f"the GGUF file's tokenizer {kind} is not supported")
-    tokens = metadata.get("tokenizer.ggml.tokens")
+    tokens, merges = _texts(metadata, "tokens"), _texts(metadata, "merges")
     types = metadata.get("tokenizer.ggml.token_type")
-    merges = metadata.get("tokenizer.ggml.merges")
-    if not tokens or not merges or not types or len(types) != len(tokens):
-        raise ModelFileError("the GGUF file's tokenizer is incomplete")
-    pairs = [tuple(merge.split(" ", 1)) for merge in merges]
+    if not isinstance(types, list) or len(types) != len(tokens):
+        raise ModelFileError("the GGUF file's tokenizer has no type for each token")
+    pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
     try:
         bpe = models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=pairs)
     except Exception as error:  # the native library raises plain Exception
@@ -190,7 +194,7 @@ def _write_tokenizer(metadata: dict[str, Any], target: Path) -> None:
 
     def text(key: str) -> str | None:
         index = metadata.get(f"tokenizer.ggml.{key}")
-        return tokens[index] if isinstance(index, int) and index < len(tokens) else None
+        return tokens[index] if isinstance(index, int) and 0 <= index < len(tokens) else None
 
     _write_json(
         target / "tokenizer_config.json",
@@ -206,6 +210,14 @@ def _write_tokenizer(metadata: dict[str, Any], target: Path) -> None:
             "unk_token": text("unknown_token_id"),
         },
     )
+
+
+def _texts(metadata: dict[str, Any], key: str) -> list[str]:
+    """A list of texts of the tokenizer, not empty. Raises ModelFileError."""
+    value = metadata.get(f"tokenizer.ggml.{key}")
+    if not isinstance(value, list) or not value or not isinstance(value[0], str):
+        raise ModelFileError(f"the GGUF file's tokenizer has no {key}")
+    return value
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

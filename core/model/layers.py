@@ -166,11 +166,12 @@ def causal_mask(num_queries: int, seq_len: int, device: torch.device) -> torch.T
 
 
 class MLP:
-    """down(silu(gate(x)) · up(x)) (SwiGLU, Shazeer 2020). gate and up are one map. [T,h] → [T,h]."""
+    """down(silu(gate(x)) · up(x)) (SwiGLU, Shazeer 2020). gate and up are one map."""
 
     def __init__(self, gate_up: Linear, down: Linear) -> None:
         self.gate_up, self.down = gate_up, down
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """[T, h] → [T, h]."""
         gate, up = self.gate_up(x).chunk(2, dim=-1)
         return self.down(silu(gate) * up)

@@ -67,21 +67,33 @@ def check_safetensors(path: Path) -> list[str]:
                 raise ModelFileError(
                     f"{path.name} is damaged or truncated: {size:,} bytes cannot hold its header"
                 )
-            header = json.loads(file.read(length))
-        header.pop("__metadata__", None)
-        end = max(entry["data_offsets"][1] for entry in header.values())
+            names, data_bytes = _parse_header(file.read(length))
     except OSError as error:
         raise ModelFileError(f"{path.name} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError, AttributeError, TypeError, LookupError) as error:
-        if isinstance(error, ModelFileError):
-            raise
+    except _MALFORMED as error:
         raise ModelFileError(f"{path.name} has a damaged header") from error
-    if not isinstance(end, int) or 8 + length + end != size:
+    if 8 + length + data_bytes != size:
         raise ModelFileError(
-            f"{path.name} is truncated or damaged: its header describes {8 + length + end:,} "
-            f"bytes, the file has {size:,}"
+            f"{path.name} is truncated or damaged: its header describes "
+            f"{8 + length + data_bytes:,} bytes, the file has {size:,}"
         )
-    return list(header)
+    return names
+
+
+_MALFORMED = (UnicodeDecodeError, json.JSONDecodeError, RecursionError, AttributeError, TypeError,
+              LookupError)  # fmt: skip
+
+
+def _parse_header(text: bytes) -> tuple[list[str], int]:
+    """Tensor names, and where the last tensor's bytes end. Raises one of _MALFORMED."""
+    header = json.loads(text)
+    header.pop("__metadata__", None)
+    if not header:
+        raise LookupError("no tensors")
+    ends = [entry["data_offsets"][1] for entry in header.values()]
+    if not all(isinstance(end, int) for end in ends):
+        raise TypeError("data_offsets")
+    return list(header), max(ends)
 
 
 def load_llama(directory: Path, dtype: torch.dtype, device: torch.device) -> Llama:

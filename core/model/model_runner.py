@@ -64,8 +64,8 @@ class ModelRunner:
             "model": directory.name,
             "model_sha256": weights_sha256(directory),
         }
-        self.forward_us = 0
-        self.sample_us = 0
+        self.forward_us = 0.0
+        self.sample_us = 0.0
         self.bind(num_blocks, block_size, seed)
 
     def bind(self, num_blocks: int, block_size: int, seed: int = 0) -> None:
@@ -98,14 +98,14 @@ class ModelRunner:
         return self.config.kv_bytes_per_token(self._source["dtype"])
 
     @property
-    def timing_us(self) -> tuple[float, float]:
-        """(forward, sample) microseconds of the last `execute`."""
-        return float(self.forward_us), float(self.sample_us)
-
-    @property
     def kv_cache_bytes(self) -> int:
         """Bytes that the pool really takes."""
         return self._pool.num_bytes
+
+    @property
+    def timing_us(self) -> tuple[float, float]:
+        """(forward, sample) microseconds of the last `execute`."""
+        return self.forward_us, self.sample_us
 
     def tokenize(self, text: str) -> list[int]:
         """Ids of the raw text: no template; a BOS only if the tokenizer adds one."""
@@ -125,8 +125,8 @@ class ModelRunner:
         computed = time.perf_counter_ns()
         tokens = iter(sample(logits, self._sample_specs(batch.scheduled)))
         out = [[next(tokens) for _ in range(item.num_samples)] for item in batch.scheduled]
-        self.forward_us = (computed - started) // 1000
-        self.sample_us = (time.perf_counter_ns() - computed) // 1000
+        self.forward_us = (computed - started) / 1000
+        self.sample_us = (time.perf_counter_ns() - computed) / 1000
         return out
 
     @torch.inference_mode()

@@ -16,7 +16,7 @@ from typing import Any
 
 from core.kv.block_pool import BlockPool
 from core.kv.hashing import block_keys, short
-from core.prefix.eviction import LRUOrder, RankedOrder
+from core.prefix.eviction import EvictionOrder, RankedOrder
 from core.request import Sequence
 from core.trace.events import Event
 
@@ -46,12 +46,14 @@ class PrefixCache(ABC):
             pool.idle = self._fifo_order()
         elif eviction == "lfu":
             pool.idle = RankedOrder(self.hits.__getitem__)
-        else:
-            pool.idle = LRUOrder()
         pool.evict = self.evict
 
-    def _fifo_order(self) -> Any:
-        return RankedOrder(self._cached_at.__getitem__)
+    def _fifo_order(self) -> EvictionOrder:
+        return RankedOrder(self.rank)
+
+    def rank(self, block: int) -> int:
+        """Number of the block's caching, from 1: the order of `fifo`."""
+        return self._cached_at[block]
 
     @property
     def evictable_size(self) -> int:

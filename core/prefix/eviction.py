@@ -12,11 +12,12 @@ why these are sorted lists and not heaps: both take a few microseconds, only one
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from sortedcontainers import SortedList
+
+from core.linked_ids import LinkedIds
 
 LAST = -1
 """`before` of the block that would be taken last."""
@@ -25,12 +26,12 @@ LAST = -1
 class EvictionOrder(Protocol):
     """Idle cached blocks in the order in which they would be taken."""
 
-    def add(self, block: int, /) -> object:
+    def add(self, block: int, /) -> None:
         """A block has lost its last reference."""
         ...
 
-    def remove(self, block: int, /) -> object:
-        """A block is referenced again."""
+    def remove(self, block: int, /) -> None:
+        """A block is referenced again, or about to be evicted."""
         ...
 
     def first(self) -> int:
@@ -46,18 +47,39 @@ class EvictionOrder(Protocol):
     def __iter__(self) -> Iterator[int]: ...
 
 
-class LRUOrder(OrderedDict[int, None]):
-    """In order of release. Methods are the dict's own: no Python frame in the hottest path."""
+class LRUOrder:
+    """In order of release: links between block ids, so that both ends and any middle are O(1).
 
-    add = OrderedDict.setdefault
-    remove = OrderedDict.__delitem__
+    It is the default and lies on the hottest path: `BlockPool.touch` and `free` work on `links` and
+    `length` themselves.
+    """
+
+    __slots__ = ("length", "links")
+
+    def __init__(self, num_blocks: int) -> None:
+        self.links = LinkedIds(num_blocks)
+        self.length = 0
+
+    def add(self, block: int, /) -> None:
+        self.links.insert(block, self.links.end)
+        self.length += 1
+
+    def remove(self, block: int, /) -> None:
+        self.links.remove(block)
+        self.length -= 1
 
     def first(self) -> int:
-        return next(iter(self))
+        return self.links.first()
 
     def before(self, block: int) -> int:
         """LAST: a block that is released is always the last one of this order."""
         return LAST
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.links)
 
 
 class RankedOrder:
@@ -96,57 +118,67 @@ class RankedOrder:
         return (entry[2] for entry in self._sorted)
 
 
+class Tree(Protocol):
+    """What `LeafFirstFIFO` asks of the tree about a cached block."""
+
+    def is_leaf(self, block: int) -> bool:
+        """No cached block follows it."""
+        ...
+
+    def parent_block(self, block: int) -> int | None: ...
+
+    def rank(self, block: int) -> int:
+        """Number of its first caching; greater than its parent's."""
+        ...
+
+    def newest_rank(self, block: int) -> int:
+        """The greatest rank among the block and those that follow it: that of a leaf."""
+        ...
+
+
 class LeafFirstFIFO:
     """In order of first caching, but a parent only after its cached children.
 
     A parent was cached before its children, so once the last of them goes it is the oldest of all
-    and goes next: it stands right behind that child. Idle blocks thus form runs, each from a leaf
-    up towards the root; runs stand in the order of their first block's rank.
-
-    rank: number of a block's first caching. children: the cached children of a block (all idle
-    when the block is).
+    and goes next. Idle blocks thus form runs, each from a leaf up towards the root, in the order of
+    their leaves' ranks; a block stands in the run of the newest leaf behind it.
     """
 
-    def __init__(
-        self, rank: Callable[[int], int], children: Callable[[int], Iterable[int]]
-    ) -> None:
-        self._rank = rank
-        self._children = children
-        self._run: dict[int, deque[int]] = {}  # block → the run in which it stands
-        self._runs: SortedList[tuple[int, int]] = SortedList()  # (rank, first block)
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._idle: set[int] = set()
+        self._leaves: SortedList[tuple[int, int]] = SortedList()  # (rank, block)
 
     def add(self, block: int, /) -> None:
-        runs = (self._run[child] for child in self._children(block))
-        run = max(runs, key=lambda run: self._rank(run[0]), default=None)
-        if run is None:
-            run = deque()
-            self._runs.add((self._rank(block), block))
-        run.append(block)
-        self._run[block] = run
+        self._idle.add(block)
+        if self._tree.is_leaf(block):
+            self._leaves.add((self._tree.rank(block), block))
 
     def remove(self, block: int, /) -> None:
-        run = self._run.pop(block)
-        if run[0] == block:
-            self._runs.remove((self._rank(block), block))
-            run.popleft()
-            if run:  # the leaf was evicted: its parent leads the run now
-                self._runs.add((self._rank(run[0]), run[0]))
-        else:
-            # A hit takes a prefix from the root on: whatever stood behind is referenced already.
-            run.pop()
+        self._idle.remove(block)
+        if self._tree.is_leaf(block):
+            self._leaves.remove((self._tree.rank(block), block))
+
+    def child_gone(self, parent: int) -> None:
+        """A child of the block was forgotten; if it was the last one, the block may go too."""
+        if parent in self._idle and self._tree.is_leaf(parent):
+            self._leaves.add((self._tree.rank(parent), parent))
 
     def first(self) -> int:
-        first: tuple[int, int] = self._runs[0]
-        return first[1]
+        leaf: tuple[int, int] = self._leaves[0]
+        return leaf[1]
 
     def before(self, block: int) -> int:
-        head = self._run[block][0]
-        place = self._runs.bisect_right((self._rank(head), head))
-        return self._runs[place][1] if place < len(self._runs) else LAST
+        """Asked of a block that has just become idle: it ends the run in which it stands."""
+        place = self._leaves.bisect_left((self._tree.newest_rank(block) + 1, LAST))
+        return self._leaves[place][1] if place < len(self._leaves) else LAST
 
     def __len__(self) -> int:
-        return len(self._run)
+        return len(self._idle)
 
     def __iter__(self) -> Iterator[int]:
-        for _, head in self._runs:
-            yield from self._run[head]
+        for rank, leaf in self._leaves:
+            block: int | None = leaf
+            while block in self._idle and self._tree.newest_rank(block) == rank:
+                yield block
+                block = self._tree.parent_block(block)

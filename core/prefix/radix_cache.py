@@ -18,21 +18,25 @@ from typing import Any
 
 from core.kv.hashing import chain_key, root_key, short
 from core.prefix.base import PrefixCache
-from core.prefix.eviction import LeafFirstFIFO
+from core.prefix.eviction import EvictionOrder, LeafFirstFIFO
 from core.request import Namespace, Sequence
 
 TOKEN_BYTES = 8
 
 
 class Node:
-    """A run of cached blocks. depth: blocks above it. children: by their first block's tokens."""
+    """A run of cached blocks. depth: blocks above it. children: by their first block's tokens.
 
-    __slots__ = ("blocks", "children", "depth", "id", "parent", "tokens")
+    newest: the greatest rank in its subtree (kept under `fifo` only).
+    """
+
+    __slots__ = ("blocks", "children", "depth", "id", "newest", "parent", "tokens")
 
     def __init__(self, node_id: int, parent: Node | None, depth: int) -> None:
         self.id = node_id
         self.parent = parent
         self.depth = depth
+        self.newest = 0
         self.tokens = bytearray()
         self.blocks: list[int] = []
         self.children: dict[bytes, Node] = {}
@@ -40,6 +44,8 @@ class Node:
 
 class RadixPrefixCache(PrefixCache):
     """See the module's docstring. Adapters and salts have roots of their own and share no node."""
+
+    _leaf_first: LeafFirstFIFO | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -50,8 +56,9 @@ class RadixPrefixCache(PrefixCache):
         self._num_nodes = 0
         self._key_of: dict[int, bytes] = {}  # filled when a trace asks
 
-    def _fifo_order(self) -> LeafFirstFIFO:
-        return LeafFirstFIFO(self._cached_at.__getitem__, self.children)
+    def _fifo_order(self) -> EvictionOrder:
+        self._leaf_first = LeafFirstFIFO(self)
+        return self._leaf_first
 
     def match(self, seq: Sequence, max_blocks: int) -> list[int]:
         found: list[int] = []
@@ -106,6 +113,7 @@ class RadixPrefixCache(PrefixCache):
     def forget(self, block: int) -> None:
         node = self._node_of[block]
         assert node.blocks[-1] == block and not node.children, "only a leaf's last block can go"
+        parent_block = self.parent_block(block) if self._leaf_first is not None else None
         first = bytes(node.tokens[: self._page])
         del node.tokens[-self._page :]
         node.blocks.pop()
@@ -115,6 +123,10 @@ class RadixPrefixCache(PrefixCache):
             assert node.parent is not None
             del node.parent.children[first]
         self._unmark(block)
+        if self._leaf_first is not None:
+            self._lower_newest(node, self.rank(block))
+            if parent_block is not None:
+                self._leaf_first.child_gone(parent_block)
 
     def uncache(self, seq: Sequence, block: int) -> None:
         """Also whatever was cached behind the block: no prefix leads there any more."""
@@ -130,11 +142,20 @@ class RadixPrefixCache(PrefixCache):
             return (node.blocks[place],)
         return [child.blocks[0] for child in node.children.values()]
 
+    def is_leaf(self, block: int) -> bool:
+        """No cached block follows this one."""
+        node = self._node_of[block]
+        return node.blocks[-1] == block and not node.children
+
+    def newest_rank(self, block: int) -> int:
+        """The greatest rank among the block and those that follow it (under `fifo` only)."""
+        return self._node_of[block].newest
+
     def describe(self, block: int) -> dict[str, Any]:
         node = self._node_of[block]
         place = self._depth_of[block] - node.depth
         tokens = bytes(node.tokens[place * self._page : (place + 1) * self._page])
-        parent = self._parent_block(block)
+        parent = self.parent_block(block)
         return {
             "tokens": memoryview(tokens).cast("q").tolist(),
             "key": short(self._key(block)),
@@ -183,7 +204,8 @@ class RadixPrefixCache(PrefixCache):
         assert sorted(seen) == sorted(self._node_of)
         assert self._node_of.keys() == {b for b, m in enumerate(self.pool.matchable) if m}
 
-    def _parent_block(self, block: int) -> int | None:
+    def parent_block(self, block: int) -> int | None:
+        """The block before this one in its prefix; None for a first block."""
         node = self._node_of[block]
         place = self._depth_of[block] - node.depth
         if place:
@@ -197,11 +219,11 @@ class RadixPrefixCache(PrefixCache):
         above: int | None = block
         while above is not None and above not in self._key_of:
             path.append(above)
-            above = self._parent_block(above)
+            above = self.parent_block(above)
         for one in reversed(path):
             node = self._node_of[one]
             start = (self._depth_of[one] - node.depth) * self._page
-            parent = self._parent_block(one)
+            parent = self.parent_block(one)
             self._key_of[one] = chain_key(
                 root_key(self._namespace(node)) if parent is None else self._key_of[parent],
                 bytes(node.tokens[start : start + self._page]),
@@ -248,6 +270,7 @@ class RadixPrefixCache(PrefixCache):
         node.tokens, node.blocks = node.tokens[cut:], node.blocks[length:]
         node.parent, node.depth = upper, node.depth + length
         upper.children[bytes(node.tokens[: self._page])] = node
+        upper.newest = node.newest
         for block in upper.blocks:
             self._node_of[block] = upper
         if self.emit is not None:
@@ -299,6 +322,26 @@ class RadixPrefixCache(PrefixCache):
             self._node_of[block] = target
             self._depth_of[block] = i
             self._mark(block)
+        if self._leaf_first is not None:
+            self._raise_newest(target)
         if self.emit is not None:
             parent = None if alone else node.id
             self._emit_cached(seq, blocks, start, target.id, parent)
+
+    def _raise_newest(self, node: Node) -> None:
+        """The last block of `node` has just been cached: it is the newest of all above it too."""
+        newest = self.rank(node.blocks[-1])
+        above: Node | None = node
+        while above is not None:
+            above.newest = newest
+            above = above.parent
+
+    def _lower_newest(self, node: Node, gone: int) -> None:
+        """The leaf of rank `gone` has left `node`: correct those that had it as their newest."""
+        above: Node | None = node
+        while above is not None and above.newest == gone:
+            if above.children:
+                above.newest = max(child.newest for child in above.children.values())
+            elif above.blocks:
+                above.newest = self.rank(above.blocks[-1])
+            above = above.parent

@@ -14,7 +14,7 @@ REASONS: dict[str, dict[str, str]] = {
         "invalid": "It asks for more sequences than may ever run at once.",
     },
     "waiting": {
-        "no_free_blocks": "Too few blocks are free for all its tokens, beyond what running ones lack.",
+        "no_free_blocks": "Too few blocks are free for all its tokens beyond what others lack.",
         "no_contiguous_run": "No free blocks lie side by side in a run that is long enough.",
         "max_num_seqs": "As many sequences run as are allowed.",
         "token_budget": "The tokens that a step may compute are spent.",

@@ -13,52 +13,42 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from core.errors import RunError
+from core.linked_ids import LinkedIds
 
 Json = dict[str, Any]
 
 
 class FreeOrder:
-    """Block ids in the order in which they would be taken: a doubly linked list over ids.
-
-    Node `n` (= num_blocks) is the sentinel before the front and after the back.
-    """
+    """Block ids in the order in which they would be taken."""
 
     def __init__(self, num_blocks: int) -> None:
-        self._end = num_blocks
-        self._next = [*range(1, num_blocks + 1), 0]
-        self._previous = [num_blocks, *range(num_blocks)]
-
-    def __contains__(self, block: int) -> bool:
-        return 0 <= block < self._end and self._next[block] >= 0
+        self._links = LinkedIds(num_blocks)
+        self._links.fill()
+        self._is_free = bytearray(b"\x01" * num_blocks)
 
     def __iter__(self) -> Iterator[int]:
-        block = self._next[self._end]
-        while block != self._end:
-            yield block
-            block = self._next[block]
+        return iter(self._links)
 
     def remove(self, block: int) -> None:
-        if block not in self:
+        if not self._is_free[block]:
             raise RunError(f"block {block} is not free")
-        before, after = self._previous[block], self._next[block]
-        self._next[before], self._previous[after] = after, before
-        self._next[block] = self._previous[block] = -1
+        self._is_free[block] = 0
+        self._links.remove(block)
 
     def insert(self, block: int, to: str, before: int) -> None:
         """Put a block at the ``front``, the ``back``, or ``before`` another (−1: the back)."""
-        if not 0 <= block < self._end or block in self:
-            raise RunError(f"block {block} cannot become free")
+        if self._is_free[block]:
+            raise RunError(f"block {block} is free already")
         if to == "front":
-            after = self._next[self._end]
+            after = self._links.first()
         elif to == "back" or before < 0:
-            after = self._end
-        elif before in self:
+            after = self._links.end
+        elif self._is_free[before]:
             after = before
         else:
             raise RunError(f"block {before} is not free")
-        previous = self._previous[after]
-        self._next[previous] = self._previous[after] = block
-        self._previous[block], self._next[block] = previous, after
+        self._is_free[block] = 1
+        self._links.insert(block, after)
 
 
 class Reducer:

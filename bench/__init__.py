@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m bench NAME`. Each prints its settings, medians of five, and the range."""
