@@ -1,0 +1,61 @@
+"""A runner whose "keys and values" can be read back: it finds any block that holds the wrong thing.
+
+In place of a key and a value each slot holds a digest of everything that the token depends on: its
+namespace and all tokens up to it. Before it samples, the runner reads each sequence's whole context
+through its block table and compares. The sampled token depends on the whole context too, so a wrong
+copy, a false hit or a block freed too early changes what comes out.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from core.request import Sequence
+from core.runner import ScriptedRunner, StepBatch
+
+VOCABULARY = 3
+
+
+class MemoryRunner(ScriptedRunner):
+    """Scripted tokens do not matter here: every token is sampled from the memory."""
+
+    def __init__(self, block_size: int) -> None:
+        super().__init__()
+        self.block_size = block_size
+        self.slots: dict[tuple[int, int], bytes] = {}
+
+    def execute(self, batch: StepBatch) -> list[list[int]]:
+        for src, dst in batch.copies:
+            for offset in range(self.block_size):
+                if (src, offset) in self.slots:
+                    self.slots[dst, offset] = self.slots[src, offset]
+        digests = [_digests(item.seq) for item in batch.scheduled]
+        for item, digest in zip(batch.scheduled, digests, strict=True):
+            start = item.seq.num_computed_tokens
+            for position in range(start, start + item.num_scheduled_tokens):
+                self.slots[self._slot(item.seq, position)] = digest[position]
+        out = []
+        for item, digest in zip(batch.scheduled, digests, strict=True):
+            stop = item.seq.num_computed_tokens + item.num_scheduled_tokens
+            for position in range(stop):
+                held = self.slots[self._slot(item.seq, position)]
+                assert held == digest[position], f"{item.seq.id}, token {position}: wrong slot"
+            tokens = []
+            for index in range(item.seq.index, item.seq.index + item.num_samples):
+                seed = digest[stop - 1] + item.seq.request.id.encode() + bytes([index])
+                tokens.append(blake2b(seed).digest()[0] % VOCABULARY)
+            out.append(tokens)
+        return out
+
+    def _slot(self, seq: Sequence, position: int) -> tuple[int, int]:
+        return seq.block_table[position // self.block_size], position % self.block_size
+
+
+def _digests(seq: Sequence) -> list[bytes]:
+    """What the slot of each token must hold."""
+    state = repr(seq.request.namespace).encode()
+    out = []
+    for token in seq.tokens:
+        state = blake2b(state + token.to_bytes(8, "little"), digest_size=16).digest()
+        out.append(state)
+    return out

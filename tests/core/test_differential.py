@@ -1,0 +1,37 @@
+"""The engine against a naive simulator written from the specification alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from core.scenario import Scenario
+from core.simulate import simulate
+from tests import reference
+from tests.core.compare import of_reference, of_run
+from tests.scenario_gen import random_scenario
+
+
+def assert_agreement(seed: int) -> None:
+    scenario = random_scenario(random.Random(seed))
+    run = simulate(Scenario.from_dict(scenario), keep_state=True)
+    expected = [of_reference(record) for record in reference.simulate(scenario)]
+    got = [of_run(record) for record in run.steps]
+    for mine, theirs in zip(got, expected, strict=False):
+        assert mine == theirs, f"seed {seed}"
+    assert len(got) == len(expected), f"seed {seed}"
+
+
+@pytest.mark.parametrize("batch", range(10))
+def test_every_block_id_agrees(batch: int) -> None:
+    for seed in range(60 * batch, 60 * (batch + 1)):
+        assert_agreement(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("batch", range(20))
+def test_every_block_id_agrees_at_length(batch: int) -> None:
+    for seed in range(10_000 + 1_000 * batch, 10_000 + 1_000 * (batch + 1)):
+        assert_agreement(seed)

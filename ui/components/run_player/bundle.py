@@ -1,0 +1,49 @@
+"""Joins the component's ES modules into the one script that Streamlit takes.
+
+Streamlit serves an inline component as a single module and offers no place for imports between
+files. The files stay ordinary modules, so that node can load them in tests; here they are put one
+after another, each after what it imports, with the import and export words taken off. All top-level
+names therefore share one scope, and a name used twice is refused at once.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([\w.-]+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
+_NAME = re.compile(
+    r"^(?:export )?(?:default )?(?:async )?(?:function\*?|class|const|let|var) (\w+)", re.MULTILINE
+)
+
+
+def bundle(folder: Path, entry: str = "main.js") -> str:
+    """The source of `entry` and of all it imports, as one module."""
+    parts: list[str] = []
+    seen: set[str] = set()
+    names: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in seen:
+            return
+        seen.add(name)
+        source = (folder / name).read_text(encoding="utf-8")
+        for needed in _IMPORT.findall(source):
+            add(needed)
+        for defined in _NAME.findall(source):
+            if defined in names:
+                raise ValueError(f"{defined} is defined in {names[defined]} and again in {name}")
+            names[defined] = name
+        body = _EXPORT.sub("", _IMPORT.sub("", source))
+        if re.search(r"^import\b", body, re.MULTILINE):
+            raise ValueError(f"{name}: only named imports from neighbouring files can be joined")
+        parts.append(f"// --- {name}\n{body.strip()}\n")
+
+    add(entry)
+    return "\n".join(parts)
+
+
+def stylesheet(*files: Path) -> str:
+    """The style sheets one after another."""
+    return "\n".join(f.read_text(encoding="utf-8") for f in files)

@@ -1,0 +1,119 @@
+// The head of the player: the run's name, where it comes from, and what can be done with it.
+import { icon } from "./icons.js";
+import { button, el } from "./util.js";
+import { dateOf } from "./runinfo.js";
+
+const MODEL_NAMES = { "smollm2-135m-instruct": "SmolLM2-135M-Instruct", "smollm2-360m-instruct": "SmolLM2-360M-Instruct" };
+const DTYPES = { bfloat16: "bf16", float16: "fp16", float32: "fp32" };
+
+// The four labels differ in word, icon and border; each names what stands behind the picture.
+export function provenance(header) {
+  const { label, source = {} } = header;
+  const model = source.model && source.model !== "none" ? MODEL_NAMES[source.model] ?? source.model : null;
+  const machine = [source.device, model, DTYPES[source.dtype] ?? source.dtype];
+  const date = header.recorded_at && dateOf(header.recorded_at);
+  const rev = header.revision && `rev ${String(header.revision).slice(0, 7)}`;
+  switch (label) {
+    case "LIVE":
+      return { cls: "live", icon: "live", word: "LIVE", about: machine };
+    case "RECORDED":
+      return { cls: "recorded", icon: "disc", word: "RECORDED", about: [...machine, date, rev] };
+    case "MODELLED":
+      return { cls: "modelled", icon: "fn", word: "MODELLED", about: source.inputs ? Object.entries(source.inputs).map(([k, v]) => `${k} ${v}`) : ["a formula, no engine ran"] };
+    default:
+      return { cls: "simulated", icon: "branch", word: "SIMULATED", about: ["real scheduler and block manager", "scripted tokens", "no model"] };
+  }
+}
+
+export class Header {
+  constructor(player) {
+    this.player = player;
+    this.title = el("h2", "ttl");
+    this.prov = el("span", "prov");
+    this.copy = button("btn quiet", null, icon("link"), this.copyWord = el("span", "w", "Copy link"));
+    this.copy.dataset.tip = "A link to this step, with every control in it";
+    this.save = button("btn quiet", null, icon("save"), el("span", "w", "Run file"));
+    this.save.dataset.tip = "Download the run as JSON: header, steps, events";
+    this.present = button("btn quiet", null, icon("present"), this.presentWord = el("span", "w", "Present"));
+    this.present.dataset.tip = "Large type for a projector";
+    for (const [b, name] of [[this.copy, "Copy link"], [this.save, "Run file, download as JSON"], [this.present, "Present"]]) b.setAttribute("aria-label", name);
+    this.field = el("input", "linkfield");
+    this.field.readOnly = true;
+    this.field.hidden = true;
+    this.field.setAttribute("aria-label", "Link to this step");
+    this.seg = el("span", "seg");
+    this.seg.setAttribute("role", "group");
+    this.seg.setAttribute("aria-label", "Which run the pictures show");
+    this.root = el("header", "bar", this.title, this.seg, this.prov, el("span", "actions", this.copy, this.save, this.present), this.field);
+    this.copy.onclick = () => this.copyLink();
+    this.save.onclick = () => this.download();
+    this.present.onclick = () => player.setPresent(!player.present, true);
+  }
+
+  load(info, title) {
+    this.tabs?.forEach((b, i) => b.setAttribute("aria-pressed", String(i === this.player.which)));
+    this.title.textContent = title || info.name;
+    const p = provenance(info.header);
+    this.prov.className = `prov ${p.cls}`;
+    const about = p.about.filter(Boolean).join(", ");
+    this.prov.replaceChildren(el("b", "", icon(p.icon), p.word), el("span", "", about));
+    this.prov.dataset.tip = `${p.word}: ${about}`;
+  }
+
+  // With a second run to compare: one button each.
+  choices(infos) {
+    this.seg.hidden = infos.length < 2;
+    this.title.classList.toggle("sr", infos.length > 1); // the buttons say it, the heading stays for readers of headings
+    this.tabs = infos.map((info, i) => {
+      const b = button("", null, info.name);
+      b.onclick = () => this.player.choose(i);
+      return b;
+    });
+    this.seg.replaceChildren(...this.tabs);
+  }
+
+  showPresent(on) {
+    this.presentWord.textContent = on ? "Leave" : "Present";
+    this.present.setAttribute("aria-label", on ? "Leave presenter mode" : "Present");
+    this.present.setAttribute("aria-pressed", String(on));
+  }
+
+  url() {
+    const { player } = this;
+    const base = new URL(window.location.href);
+    if (typeof player.data.link === "string") base.search = player.data.link;
+    base.searchParams.set("step", String(player.k));
+    if (player.userSel) base.searchParams.set("block", String(player.sel));
+    base.hash = "";
+    return base.toString();
+  }
+
+  async copyLink() {
+    const url = this.url();
+    try {
+      await navigator.clipboard.writeText(url);
+      this.field.hidden = true;
+      this.copyWord.textContent = "Copied";
+      this.player.say("Link copied");
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => (this.copyWord.textContent = "Copy link"), 1600);
+    } catch {
+      // Without permission the link is shown, selected, to be copied by hand.
+      this.field.hidden = false;
+      this.field.value = url;
+      this.field.focus();
+      this.field.select();
+    }
+  }
+
+  download() {
+    const { run, info } = this.player;
+    const name = info.name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "run";
+    const href = URL.createObjectURL(new Blob([JSON.stringify(run)], { type: "application/json" }));
+    const a = el("a");
+    a.href = href;
+    a.download = `${name}.run.json`;
+    a.click();
+    setTimeout(() => URL.revokeObjectURL(href), 1000);
+  }
+}

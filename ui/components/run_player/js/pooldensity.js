@@ -1,0 +1,182 @@
+// The pool of a large run, up to 65,536 blocks: one square of a few pixels a block, written straight
+// into the image. The last layer, drawn apart, shows what is lit, selected or copied.
+import { fit, hatch, mix, pixel } from "./canvas.js";
+import { describe } from "./poolslots.js";
+import { clamp, el } from "./util.js";
+
+export class PoolDensity {
+  constructor(player) {
+    this.player = player;
+    this.canvas = el("canvas", "density");
+    this.over = el("canvas", "over");
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "application");
+    this.canvas.setAttribute("aria-label", "Pool. Arrow keys go from block to block, Enter selects.");
+    this.root = el("div", "pool dense", this.canvas, this.over);
+    this.at0 = 0;
+    this.canvas.onkeydown = (e) => this.onKey(e);
+    this.canvas.onclick = (e) => {
+      const b = this.blockAt(e);
+      if (b !== null) player.select((this.at0 = b));
+    };
+  }
+
+  load(info) {
+    this.info = info;
+    this.sv = null;
+  }
+
+  layout() {
+    const width = Math.max(100, this.player.size.left);
+    const tall = 240 * this.player.colors.scale;
+    const { n } = this.info;
+    let size = 2;
+    while (size < 16 && Math.ceil(n / Math.floor(width / (size + 1))) * (size + 1) <= tall) size++;
+    this.size = size;
+    this.columns = Math.max(1, Math.floor(width / size));
+    this.rows = Math.ceil(n / this.columns);
+    this.width = this.columns * size;
+    this.height = this.rows * size;
+  }
+
+  draw(sv) {
+    this.sv = sv;
+    const { info, state } = sv;
+    const c = this.player.colors;
+    const dpr = window.devicePixelRatio || 1;
+    this.layout();
+    const ctx = fit(this.canvas, this.width, this.height);
+    const W = this.canvas.width;
+    const H = this.canvas.height;
+    if (!this.image || this.image.width !== W || this.image.height !== H) {
+      this.image = ctx.createImageData(W, H);
+      this.pixels = new Uint32Array(this.image.data.buffer);
+    }
+    if (this.theme !== c) {
+      this.theme = c;
+      this.full = c.r.map(pixel);
+      this.partly = c.r.map((r) => pixel(mix(r, c.surface, 0.55)));
+      this.idle = pixel(c.line);
+      this.bare = pixel(c.sunken);
+      this.gap = pixel(c.surface);
+    }
+    const px = this.pixels;
+    px.fill(this.gap);
+    const s = this.size * dpr;
+    const inner = s >= 3 ? 1 : 0; // a line of surface between squares, where there is room for one
+    const colorOf = new Map();
+    for (let b = 0; b < info.n; b++) {
+      const x0 = Math.round((b % this.columns) * s);
+      const y0 = Math.round(Math.floor(b / this.columns) * s);
+      const x1 = Math.round(((b % this.columns) + 1) * s) - inner;
+      const y1 = Math.round((Math.floor(b / this.columns) + 1) * s) - inner;
+      const owner = sv.holder[b];
+      let v = this.bare;
+      let sparse = false;
+      if (owner !== null) {
+        let i = colorOf.get(owner);
+        if (i === undefined) colorOf.set(owner, (i = info.color(owner)));
+        v = sv.fill[b] < info.bs ? this.partly[i] : this.full[i];
+      } else if (state.entry[b] !== null) {
+        v = this.idle;
+        sparse = true; // cached and idle: only every second pixel, so it is not told by colour alone
+      }
+      for (let y = y0; y < y1; y++) {
+        const row = y * W;
+        if (!sparse) px.fill(v, row + x0, row + x1);
+        else for (let x = x0; x < x1; x++) px[row + x] = (x + y) & 1 ? v : this.bare;
+      }
+    }
+    ctx.putImageData(this.image, 0, 0);
+    if (this.size >= 7) {
+      for (let b = 0; b < info.n; b++) {
+        const owner = sv.holder[b];
+        if (owner === null) continue;
+        const i = colorOf.get(owner);
+        const [x, y] = this.xy(b);
+        hatch(ctx, i, x, y + this.size * 0.55, this.size - 1, this.size * 0.35, c.o[i]);
+      }
+    }
+    this.mark();
+  }
+
+  xy(b) {
+    return [(b % this.columns) * this.size, Math.floor(b / this.columns) * this.size];
+  }
+
+  box(ctx, b, color, width) {
+    const [x, y] = this.xy(b);
+    ctx.strokeStyle = color;
+    ctx.lineWidth = width;
+    const grow = Math.max(0, (6 - this.size) / 2);
+    ctx.strokeRect(x - grow - 0.5, y - grow - 0.5, this.size + 2 * grow, this.size + 2 * grow);
+  }
+
+  mark() {
+    if (!this.sv) return;
+    const c = this.player.colors;
+    const ctx = fit(this.over, this.width, this.height);
+    ctx.clearRect(0, 0, this.width, this.height);
+    if (this.sv.wrote.size < 600) for (const b of this.sv.wrote.keys()) this.box(ctx, b, c.accent, 1);
+    if (this.lit) for (const b of this.lit.blocks) this.box(ctx, b, c.text, 2);
+    if (this.sel !== null && this.sel !== undefined) {
+      this.box(ctx, this.sel, c.surface, 4);
+      this.box(ctx, this.sel, c.accent, 2);
+    }
+    const e = this.sv.copy;
+    if (!e) return;
+    const [x0, y0] = this.xy(e.src).map((v) => v + this.size / 2);
+    const [x1, y1] = this.xy(e.dst).map((v) => v + this.size / 2);
+    ctx.lineWidth = 2;
+    ctx.strokeStyle = ctx.fillStyle = c.accent;
+    ctx.beginPath();
+    ctx.moveTo(x0, y0);
+    ctx.quadraticCurveTo((x0 + x1) / 2, Math.min(y0, y1) - 18, x1, y1);
+    ctx.stroke();
+    ctx.beginPath();
+    ctx.arc(x1, y1, 4, 0, 7);
+    ctx.fill();
+  }
+
+  light(t) {
+    this.lit = t;
+    this.mark();
+  }
+
+  select(b) {
+    this.sel = b;
+    if (b !== null) this.at0 = b;
+    this.mark();
+  }
+
+  blockAt(e) {
+    const r = this.canvas.getBoundingClientRect();
+    const x = Math.floor((e.clientX - r.left) / this.size);
+    const y = Math.floor((e.clientY - r.top) / this.size);
+    const b = y * this.columns + x;
+    return x >= 0 && x < this.columns && b >= 0 && b < this.info.n ? b : null;
+  }
+
+  target(node, e) {
+    if (node !== this.canvas) return null;
+    const b = e.clientX === undefined || e.type === "focusin" ? this.at0 : this.blockAt(e);
+    return b === null ? null : { blocks: [b], tip: describe(this.sv, b) };
+  }
+
+  onKey(e) {
+    const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns }[e.key];
+    if (e.key === "Enter") this.player.select(this.at0);
+    else if (by && !e.altKey && !e.ctrlKey && !e.metaKey) {
+      this.at0 = clamp(this.at0 + by, 0, this.info.n - 1);
+      const t = this.target(this.canvas, {});
+      this.player.light(t, this.canvas);
+      this.player.say(t.tip);
+    } else return;
+    e.preventDefault();
+    e.stopPropagation();
+  }
+
+  anchor() {
+    return null;
+  }
+}

@@ -1,0 +1,105 @@
+// What can be known of a run before it is played: names, colours, token texts, the height its
+// lanes will need, and which events each step holds.
+import { Cursor } from "./reducer.js";
+
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const PALETTE = 10;
+
+export const requestOf = (seq) => (seq.includes("#") ? seq.slice(0, seq.lastIndexOf("#")) : seq);
+
+// 0 → A, 25 → Z, 26 → AA
+export function letterOf(i) {
+  let s = "";
+  for (let n = i; n >= 0; n = Math.floor(n / 26) - 1) s = String.fromCharCode(65 + (n % 26)) + s;
+  return s;
+}
+
+const middle = (id, max) => (id.length <= max ? id : `${id.slice(0, Math.ceil((max - 1) / 2))}…${id.slice(-Math.floor((max - 1) / 2))}`);
+
+export function dateOf(iso) {
+  const d = new Date(iso);
+  return Number.isNaN(d.getTime()) ? null : `${d.getUTCDate()} ${MONTHS[d.getUTCMonth()]} ${d.getUTCFullYear()}`;
+}
+
+export class RunInfo {
+  constructor(run) {
+    const { header, steps } = run;
+    this.run = run;
+    this.header = header;
+    this.engine = header.scenario.engine;
+    this.bs = this.engine.block_size;
+    this.n = this.engine.num_blocks;
+    this.name = header.scenario.name || "A run";
+    this.tokenText = header.token_text || {};
+    this.bytesPerToken = header.kv_bytes_per_token ?? null;
+    this.contiguous = this.engine.allocator === "contiguous";
+    this.cacheOn = this.engine.prefix_cache !== "off";
+    this.radix = this.engine.prefix_cache === "radix" && !this.contiguous;
+    this.index = new Map(header.scenario.requests.map((r, i) => [r.id, i]));
+    this.shortIds = header.scenario.requests.every((r) => r.id.length <= 2);
+    this.scan(run, steps);
+  }
+
+  // One pass over the whole run, so that nothing on the page has to grow while it plays.
+  scan(run, steps) {
+    const cursor = new Cursor(run);
+    this.maxLanes = 1;
+    this.maxBlocks = 1;
+    this.maxTokens = 1;
+    this.maxNodes = 0;
+    this.tokens = [];
+    for (let k = 0; k < steps.length; k++) {
+      const st = cursor.seek(k);
+      let ended = 0;
+      for (const e of steps[k].events) if ((e.type === "finished" && !e.holds) || e.type === "request_rejected") ended++;
+      this.maxLanes = Math.max(this.maxLanes, st.running.length + st.waiting.length + ended);
+      this.maxNodes = Math.max(this.maxNodes, st.nodes.size);
+      for (const [id, t] of st.tables) {
+        this.maxBlocks = Math.max(this.maxBlocks, t.length);
+        this.maxTokens = Math.max(this.maxTokens, st.seqs.get(id).numTokens);
+      }
+      let total = 0;
+      for (const s of st.scheduled.values()) total += s.n;
+      this.tokens.push(total);
+    }
+    this.maxStepTokens = this.tokens.reduce((a, b) => Math.max(a, b), 1);
+  }
+
+  requestIndex(seq) {
+    return this.index.get(requestOf(seq)) ?? 0;
+  }
+
+  color(seq) {
+    return this.requestIndex(seq) % PALETTE;
+  }
+
+  // One or two letters for small cells: the id itself where all ids are that short.
+  letter(seq) {
+    return this.shortIds ? requestOf(seq) : letterOf(this.requestIndex(seq));
+  }
+
+  // The id as a badge shows it; the full id is in the tooltip.
+  short(seq) {
+    const r = requestOf(seq);
+    return middle(r, 7) + seq.slice(r.length);
+  }
+
+  // `header.token_text` where there is any. A scripted output token of the default script
+  // (10⁶·(request + 1) + 10⁴·sequence + j) is written "+j"; anything else is its number.
+  word(token) {
+    if (token === null || token === undefined) return "·";
+    const t = this.tokenText[token];
+    if (t !== undefined) return t;
+    return token >= 1e6 && this.header.source?.model === "none" ? `+${token % 1e4}` : String(token);
+  }
+
+  // White space made visible, for places where a word stands alone.
+  show(token) {
+    const w = this.word(token);
+    return w.trim() === "" ? w.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/ /g, "␣") || "␣" : w.replace(/\n/g, "⏎").replace(/\t/g, "⇥");
+  }
+
+  quote(tokens) {
+    return `“${tokens.map((t) => this.show(t).trim()).join(" ").trim()}”`;
+  }
+}
