@@ -74,8 +74,8 @@ class Engine:
         self._idle_steps = 0
         self._to_arrive: list[Request] = []  # the next one last
         self._to_cancel: dict[int, list[Request]] = {}
-        self._expect(scenario.requests)
         self._shadow = Reducer(self._header()) if trace and debug else None
+        self._expect(scenario.requests)
 
     def add(self, specs: Listing[RequestSpec]) -> None:
         """More requests for an engine that lives on; none may arrive before the next step.
@@ -96,6 +96,8 @@ class Engine:
             self._to_arrive.append(request)
             if spec.cancel_step is not None:
                 self._to_cancel.setdefault(spec.cancel_step, []).append(request)
+            if self._shadow is not None:
+                self._shadow.prompts[request.id] = request.prompt_tokens.tolist()
         self._to_arrive.sort(key=lambda r: (r.spec.arrive_step, r.order), reverse=True)
 
     def make_request(self, spec: RequestSpec, order: int) -> Request:
@@ -235,7 +237,7 @@ class Engine:
                     f"step {self.num_steps - 1}, {part}: "
                     f"events give {reduced[part]}, the engine has {own[part]}"
                 )
-        for seq in self.scheduler.running:
+        for seq in (*self.scheduler.running, *self.scheduler.waiting.entries()):
             assert shadow.num_computed_tokens[seq.id] == seq.num_computed_tokens, seq.id
 
     def _header(self) -> dict[str, Any]:

@@ -55,7 +55,8 @@ class Reducer:
     """The state of a run after the steps applied so far.
 
     Attributes are what `--state` shows, in Python types: `block_tables`, `ref_counts`, `free`,
-    `cached`, `nodes`, `waiting` and `running` (queue entries), `outputs`.
+    `cached`, `nodes`, `waiting` and `running` (queue entries), `outputs`. `prompts`: token ids by
+    request, the only thing that it knows beside the events.
     """
 
     def __init__(self, header: Json) -> None:
@@ -63,7 +64,7 @@ class Reducer:
         self.step = -1
         self.block_size: int = engine["block_size"]
         self.has_tree = engine["prefix_cache"] == "radix"
-        self._prompts: dict[str, list[int]] = header["prompts"]
+        self.prompts: dict[str, list[int]] = header["prompts"]
         self.block_tables: dict[str, list[int]] = {}
         self.ref_counts = [0] * engine["num_blocks"]
         self.free = FreeOrder(engine["num_blocks"])
@@ -242,7 +243,7 @@ class Reducer:
 
     def _on_block_cached(self, event: Json) -> None:
         name, size = event["sequence"], self.block_size
-        tokens = self._prompts[event["request"]] + self.outputs[name]
+        tokens = self.prompts[event["request"]] + self.outputs[name]
         parent_key = event.get("parent_key")
         node = event.get("node")
         if node is not None and "parent" in event:

@@ -21,6 +21,10 @@ def test_there_are_enough() -> None:
 
 @pytest.mark.parametrize("path", HAND, ids=[path.stem for path in HAND])
 def test_engine_agrees_with_the_hand(path: Path) -> None:
+    assert_hand(path)
+
+
+def assert_hand(path: Path) -> None:
     fixture = json.loads(path.read_text("utf-8"))
     run = simulate(Scenario.from_dict(fixture["scenario"]), keep_state=True, debug=True)
     assert len(run.steps) == len(fixture["steps"])

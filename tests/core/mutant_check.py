@@ -1,0 +1,46 @@
+"""Is this copy of the engine right? Exit 0 if no check finds anything, 1 at the first finding.
+
+Run by `test_mutations.py` as `python -m tests.core.mutant_check` in a copy of the code in which one
+line was broken on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+
+from core.engine import Engine
+from core.scenario import Scenario
+from tests.core.memory_runner import MemoryRunner
+from tests.core.test_differential import assert_agreement
+from tests.core.test_hand_fixtures import HAND, assert_hand
+from tests.scenario_gen import random_scenario
+
+SEEDS = 150
+
+
+def main() -> int:
+    try:
+        for path in HAND:
+            assert_hand(path)
+        for seed in range(SEEDS):
+            assert_agreement(seed)
+            assert_memory(seed)
+    except Exception as exc:  # whatever a broken engine does is a finding
+        print(f"{type(exc).__name__}: {str(exc)[:200]}")
+        return 1
+    return 0
+
+
+def assert_memory(seed: int) -> None:
+    """Every sequence reads what it needs, and the events lead to the engine's state."""
+    scenario = json.loads(json.dumps(random_scenario(random.Random(seed))))
+    for request in scenario["requests"]:
+        request["output_tokens"] = None
+    parsed = Scenario.from_dict(scenario)
+    Engine(parsed, MemoryRunner(parsed.engine.block_size), debug=True).run_to_end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

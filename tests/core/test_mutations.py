@@ -1,0 +1,113 @@
+# ruff: noqa: E501 (a mutant is one line, however long)
+"""Break the block accounting on purpose: the tests must notice each time.
+
+Each mutant is a copy of the code with one line changed. A change that no test notices is a hole in
+the tests, and a changed line that is no longer there means that this list needs care.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# fmt: off
+MUTANTS = [
+    # reference counts and the free list
+    ("kv/block_pool.py", "            ref_counts[block] = refs + 1\n        idle.length", "            ref_counts[block] = 1\n        idle.length"),
+    ("kv/block_pool.py", "                left += 1", "                left += 0"),
+    ("kv/block_pool.py", "blocks = stack[: -n - 1 : -1]", "blocks = stack[-n:]"),
+    ("kv/block_pool.py", "                ref_counts[block] = refs - 1", "                ref_counts[block] = refs"),
+    ("kv/block_pool.py", "                if matchable[block]:\n                    following", "                if not matchable[block]:\n                    following"),
+    ("kv/block_pool.py", "        previous[end] = last\n", "        previous[end] = end\n"),
+    ("kv/block_pool.py", "            blocks = stack[::-1]", "            blocks = stack[:]"),
+    # tables, copies
+    ("kv/manager.py", "self.pool.ref_counts[table[entry]] > 1", "self.pool.ref_counts[table[entry]] > 2"),
+    ("kv/manager.py", "        seq.block_table[entry] = dst\n", ""),
+    ("kv/manager.py", "        self.pool.free_one(src)\n", ""),
+    ("kv/manager.py", "        self.copies.append((src, dst))\n", ""),
+    ("kv/manager.py", "            self.pool.touch(seq.block_table)\n", ""),
+    ("kv/manager.py", "for block in reversed(seq.block_table):", "for block in seq.block_table:"),
+    ("kv/manager.py", "(len(seq.tokens) - 1) // self.block_size", "len(seq.tokens) // self.block_size"),
+    ("kv/manager.py", "return sum(not refs[block] for block in blocks)", "return 0"),
+    ("kv/contiguous.py", "            self._merge(place - 1)\n", "            pass\n"),
+    # caches
+    ("kv/hashing.py", "parent = keys[-1] if keys else root_key(seq.request.namespace)", "parent = root_key(seq.request.namespace)"),
+    ("kv/hashing.py", "return sha256(b\"root;\" + parts).digest()", "return sha256(b\"root;\").digest()"),
+    ("prefix/hash_cache.py", "found.append(blocks[0])", "found.append(blocks[-1])"),
+    ("prefix/hash_cache.py", "        blocks.remove(block)\n", "        blocks.pop()\n"),
+    ("prefix/base.py", "            hits[block] += 1", "            hits[block] += 0"),
+    ("prefix/base.py", "        self._num_cachings += 1\n", ""),
+    ("prefix/radix_cache.py", "        duplicates.reverse()\n", ""),
+    ("prefix/radix_cache.py", "        self.pool.touch(canonical)\n", ""),
+    ("prefix/radix_cache.py", "                self._split(node, length)\n", "                pass\n"),
+    ("prefix/radix_cache.py", "== refs[blocks[0]] == 1", "== refs[blocks[0]]"),
+    ("prefix/eviction.py", "self._released, block)", "-self._released, block)"),
+    ("prefix/eviction.py", "            self._leaves.add((self._tree.rank(parent), parent))", "            pass"),
+    # scheduling
+    ("sched/scheduler.py", "                self.owed -= kv.allocate_slots(seq, n)", "                kv.allocate_slots(seq, n)"),
+    ("sched/scheduler.py", "- kv.num_idle(hit) - self.owed", "- kv.num_idle(hit)"),
+    ("sched/scheduler.py", "        return refund.num_scheduled_tokens if refund else 0", "        return 0"),
+    ("sched/scheduler.py", "        victim.num_computed_tokens = 0\n", ""),
+    ("sched/scheduler.py", "                    wanted = kv.blocks_wanted(seq, n)\n", ""),
+    ("sched/scheduler.py", "if stop // block_size > start // block_size:", "if stop // block_size > start // block_size + 1:"),
+    ("sched/scheduler.py", "            if self._victims:\n", "            if False:\n"),
+    ("sched/admission.py", "max_tokens) - 1)", "max_tokens))"),
+    ("sched/admission.py", "shared + request.spec.n * (total - shared)", "total"),
+    ("sched/preemption.py", "reversed(running)", "running"),
+    ("config.py", "return ceil(", "return int("),
+]
+# fmt: on
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what `mutant_check` needs."""
+    root = tmp_path_factory.mktemp("mutants")
+    ignore = shutil.ignore_patterns("__pycache__", "model", "*.png")
+    shutil.copytree(ROOT / "core", root / "core", ignore=ignore)
+    (root / "tests" / "core").mkdir(parents=True)
+    for name in ("__init__.py", "reference.py", "scenario_gen.py"):
+        shutil.copy(ROOT / "tests" / name, root / "tests" / name)
+    for name in ("__init__", "compare", "memory_runner", "mutant_check"):
+        shutil.copy(ROOT / "tests" / "core" / f"{name}.py", root / "tests" / "core")
+    for name in ("test_differential", "test_hand_fixtures"):
+        shutil.copy(ROOT / "tests" / "core" / f"{name}.py", root / "tests" / "core")
+    shutil.copytree(ROOT / "tests" / "fixtures" / "hand", root / "tests" / "fixtures" / "hand")
+    return root
+
+
+def check(root: Path) -> subprocess.CompletedProcess[str]:
+    # -B: a mutant written within the same second must not be hidden by cached bytecode.
+    return subprocess.run(
+        [sys.executable, "-B", "-m", "tests.core.mutant_check"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_unbroken_copy_passes(copy: Path) -> None:
+    done = check(copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("index", range(len(MUTANTS)))
+def test_mutant_is_noticed(copy: Path, index: int) -> None:
+    name, old, new = MUTANTS[index]
+    path = copy / "core" / name
+    text = path.read_text("utf-8")
+    assert text.count(old) == 1, f"{name} has the line {text.count(old)} times: {old!r}"
+    try:
+        path.write_text(text.replace(old, new), "utf-8")
+        done = check(copy)
+    finally:
+        path.write_text(text, "utf-8")
+    assert done.returncode == 1, f"nobody noticed {old!r} → {new!r} in {name}\n{done.stderr}"

@@ -1,0 +1,237 @@
+"""Damaged checkpoints end in one clear error, before anything large is allocated."""
+
+import json
+import shutil
+import struct
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from core.model import kv_store
+from core.model.errors import MemoryBudgetError, ModelError, ModelFileError, ModelNotFound
+from core.model.kv_store import KVStore
+from core.model.loader import check_safetensors, load_llama
+from core.model.memory import available_memory_bytes
+from core.model.model_runner import ModelRunner
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def copy(tiny_dir, tmp_path):
+    """A checkpoint to damage."""
+    return shutil.copytree(tiny_dir, tmp_path / "copy")
+
+
+def load(directory):
+    return load_llama(directory, torch.float32, CPU)
+
+
+@pytest.mark.parametrize("kept", [0, 4, 8, 100, 5000, -1])
+def test_truncated_safetensors(copy, kept):
+    path = copy / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ModelFileError, match=r"model\.safetensors is (damaged|truncated)"):
+        load(copy)
+
+
+def test_longer_than_the_header_says(copy):
+    path = copy / "model.safetensors"
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(ModelFileError, match="truncated or damaged"):
+        load(copy)
+
+
+def test_absurd_header_length(copy):
+    path = copy / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", 2**62) + path.read_bytes()[8:])
+    with pytest.raises(ModelFileError, match="cannot hold its header"):
+        load(copy)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_fuzzed_header(copy, tiny_dir, data):
+    """A few bytes changed in the header: refused, or the same names as before; never a crash."""
+    raw = bytearray((tiny_dir / "model.safetensors").read_bytes())
+    header_end = 8 + int.from_bytes(raw[:8], "little")
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(0, header_end - 1))] = data.draw(st.integers(0, 255))
+    path = copy / "model.safetensors"
+    path.write_bytes(raw)
+    message = ""
+    try:
+        load(copy)
+    except ModelError as error:
+        message = str(error)
+    assert len(message) < 1000
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"a": 1}',
+        b'{"a": {"data_offsets": [0]}}',
+        b'{"a": {"data_offsets": [0, "x"]}}',
+        b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}',
+        b"[" * 50_000,
+    ],
+)
+def test_bad_headers(tmp_path, header):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(ModelFileError, match=r"model\.safetensors"):
+        check_safetensors(path)
+
+
+def rewrite(directory, change):
+    tensors = load_file(directory / "model.safetensors")
+    change(tensors)
+    save_file(tensors, directory / "model.safetensors")
+
+
+def test_a_missing_tensor_is_named(copy):
+    rewrite(copy, lambda t: t.pop("model.layers.1.mlp.up_proj.weight"))
+    with pytest.raises(ModelFileError, match=r"no tensor model\.layers\.1\.mlp\.up_proj\.weight"):
+        load(copy)
+
+
+def test_a_misshapen_tensor_is_named_with_both_shapes(copy):
+    def change(tensors):
+        tensors["model.norm.weight"] = tensors["model.norm.weight"][:7].copy()
+
+    rewrite(copy, change)
+    with pytest.raises(ModelFileError, match=r"model\.norm\.weight has shape \[7\].*\[48\]"):
+        load(copy)
+
+
+def test_integers_are_no_weights(copy):
+    def change(tensors):
+        tensors["model.norm.weight"] = tensors["model.norm.weight"].astype("int8")
+
+    rewrite(copy, change)
+    with pytest.raises(ModelFileError, match="int8"):
+        load(copy)
+
+
+@pytest.mark.parametrize("field", ["hidden_size", "vocab_size", "num_hidden_layers", "head_dim"])
+def test_a_config_larger_than_the_weights_is_refused(copy, field):
+    """Absurd but allowed sizes: found out from the file, not by allocating them."""
+    config = json.loads((copy / "config.json").read_text())
+    config[field] = {"num_hidden_layers": 1024, "head_dim": 4096}.get(field, 96_000)
+    (copy / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelFileError, match=r"implies|no tensor"):
+        load(copy)
+
+
+def test_several_files_make_one_checkpoint(copy, tiny, tmp_path):
+    tensors = load_file(copy / "model.safetensors")
+    names = sorted(tensors)
+    (copy / "model.safetensors").unlink()
+    save_file({n: tensors[n] for n in names[:9]}, copy / "model-00001-of-00002.safetensors")
+    save_file({n: tensors[n] for n in names[9:]}, copy / "model-00002-of-00002.safetensors")
+    assert load(copy).config == tiny.config
+
+
+def test_no_weights_at_all(copy):
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(ModelFileError, match=r"no .safetensors"):
+        load(copy)
+
+
+# -- the runner and its pool -------------------------------------------------------------------
+
+
+def test_a_pool_larger_than_memory_is_refused_with_the_numbers(tiny):
+    with pytest.raises(MemoryBudgetError, match=r"100,000,000,000 blocks.*GB.*available"):
+        tiny.bind(100_000_000_000, 16)
+    tiny.bind(8, 4)
+    assert tiny.kv_cache_bytes == 8 * 4 * tiny.kv_bytes_per_token
+
+
+def test_the_pool_is_checked_against_what_is_available(tiny, monkeypatch):
+    monkeypatch.setattr(kv_store, "available_memory_bytes", lambda device: 300 << 20)
+    KVStore(tiny.config, 1000, 4, torch.float32, CPU)
+    with pytest.raises(MemoryBudgetError, match="choose fewer blocks"):
+        KVStore(tiny.config, 100_000, 4, torch.float32, CPU)
+
+
+def test_available_memory_is_a_plausible_number():
+    available = available_memory_bytes(CPU)
+    assert available is None or 1 << 20 < available < 1 << 50
+
+
+@pytest.mark.parametrize(("num_blocks", "block_size"), [(0, 4), (4, 0), (-1, 4)])
+def test_a_pool_without_blocks(tiny, num_blocks, block_size):
+    with pytest.raises(ValueError, match="a pool needs blocks"):
+        tiny.bind(num_blocks, block_size)
+    tiny.bind(8, 4)
+
+
+def test_slots_are_int64(tiny):
+    """Trap 47: slot · stride passes 2³¹ on a large pool."""
+    from model_driver import Driver
+
+    from core.model.step_inputs import build_step_inputs
+    from core.runner import ScheduledSequence
+
+    seq = Driver(tiny).add([5, 6])
+    seq.block_table = [2**40]
+    inputs = build_step_inputs([ScheduledSequence(seq, 2, 1)], 16, torch.float32, CPU)
+    assert inputs.slot_mapping.tolist() == [2**44, 2**44 + 1]
+    assert inputs.slot_mapping.dtype == torch.int64
+
+
+def test_token_ids_outside_the_vocabulary_are_refused(tiny):
+    from model_driver import Driver
+
+    tiny.bind(8, 4)
+    for token in (320, -1):
+        driver = Driver(tiny)
+        with pytest.raises(ModelError, match="vocabulary"):
+            driver.step([(driver.add([5, token]), 2)])
+
+
+def test_unknown_models_devices_and_dtypes(tiny_dir, tmp_path):
+    with pytest.raises(ModelNotFound, match="smollm2-135m-instruct"):
+        ModelRunner("no-such-model")
+    with pytest.raises(ModelNotFound):
+        ModelRunner(tmp_path)
+    with pytest.raises(ModelError, match="float16"):
+        ModelRunner(tiny_dir, dtype="float16")
+    with pytest.raises(ModelError, match="tpu"):
+        ModelRunner(tiny_dir, device="tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ModelError, match="no CUDA"):
+            ModelRunner(tiny_dir, device="cuda")
+
+
+def test_bfloat16_runs_and_says_so(tiny_dir):
+    """Only that it works: bfloat16 is not batch-invariant, so no tokens are compared."""
+    from model_driver import generate
+
+    runner = ModelRunner(tiny_dir, dtype="bfloat16", device="cpu", num_blocks=64, block_size=4)
+    outputs, logits = generate(runner, [[5, 6, 7], list(range(9, 40))], 5, chunk=4)
+    assert [len(o) for o in outputs] == [5, 5]
+    assert all(torch.isfinite(rows).all() for rows in logits)
+    assert runner.source["dtype"] == "bfloat16"
+    assert runner.kv_bytes_per_token == runner.config.kv_bytes_per_token("bfloat16")
+    assert runner.forward_us > 0
+    assert runner.timing_us == (runner.forward_us, runner.sample_us)
+
+
+def test_kernel_padding_gives_zero_not_nan():
+    """Trap 46: what the padded rows of a batch rely on in torch's own attention."""
+    q = torch.ones(1, 1, 2, 4)
+    k = torch.ones(1, 1, 3, 4)
+    mask = torch.full((1, 1, 2, 3), float("-inf"))
+    mask[0, 0, 0, 0] = 0
+    out = torch.nn.functional.scaled_dot_product_attention(q, k, k, attn_mask=mask)
+    assert out[0, 0, 0].tolist() == [1, 1, 1, 1]
+    assert torch.isfinite(out).all()
