@@ -18,16 +18,36 @@ from collections import Counter
 from decimal import Decimal
 
 ENGINE_DEFAULTS = {
-    "num_blocks": 16, "block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64,
-    "max_model_len": 64, "allocator": "paged", "reserve": "max_model_len", "prefix_cache": "radix",
-    "eviction": "lru", "batching": "continuous", "policy": "fcfs", "chunked_prefill": True,
-    "long_prefill_token_threshold": 0, "preemption": "recompute", "watermark": 0.0,
-    "kv_cache": True, "kv_dtype": "model",
+    "num_blocks": 16,
+    "block_size": 4,
+    "max_num_seqs": 8,
+    "max_num_batched_tokens": 64,
+    "max_model_len": 64,
+    "allocator": "paged",
+    "reserve": "max_model_len",
+    "prefix_cache": "radix",
+    "eviction": "lru",
+    "batching": "continuous",
+    "policy": "fcfs",
+    "chunked_prefill": True,
+    "long_prefill_token_threshold": 0,
+    "preemption": "recompute",
+    "watermark": 0.0,
+    "kv_cache": True,
+    "kv_dtype": "model",
 }
 
 REQUEST_DEFAULTS = {
-    "arrive_step": 0, "prompt": None, "prompt_tokens": None, "max_tokens": 8, "n": 1,
-    "stop_token_ids": [], "priority": 0, "cache_salt": None, "adapter": None, "cancel_step": None,
+    "arrive_step": 0,
+    "prompt": None,
+    "prompt_tokens": None,
+    "max_tokens": 8,
+    "n": 1,
+    "stop_token_ids": [],
+    "priority": 0,
+    "cache_salt": None,
+    "adapter": None,
+    "cancel_step": None,
     "output_tokens": None,
 }
 
@@ -43,12 +63,12 @@ class Sequence:
         self.request = request
         self.index = index
         self.id = request["ids"][index]
-        self.places = unit_of           # places held: n before the fork, else 1
+        self.places = unit_of  # places held: n before the fork, else 1
         self.outputs = []
-        self.computed = 0               # num_computed_tokens
+        self.computed = 0  # num_computed_tokens
         self.table = []
         self.ended = False
-        self.last_reason = None         # the last `waiting` reason told
+        self.last_reason = None  # the last `waiting` reason told
 
     @property
     def tokens(self):
@@ -68,10 +88,10 @@ class Pool:
 
     def __init__(self, engine):
         self.engine = engine
-        self.tables_of = lambda: []     # the live block tables, set by the simulation
-        self.unmatchable = list(range(engine["num_blocks"]))    # ref 0, not cached; front first
-        self.cached = {}                # block -> {"key", "tokens", "hits", "cached", "released", "step"}
-        self.clock = 0                  # numbers cachings and releases in their order
+        self.tables_of = list  # the live block tables, set by the simulation
+        self.unmatchable = list(range(engine["num_blocks"]))  # ref 0, not cached; front first
+        self.cached = {}  # block -> {"key", "tokens", "hits", "cached", "released", "step"}
+        self.clock = 0  # numbers cachings and releases in their order
 
     def tick(self):
         self.clock += 1
@@ -95,14 +115,18 @@ class Pool:
     def has_cached_child(self, block):
         space, path = self.cached[block]["key"]
         bs = self.engine["block_size"]
-        return any(s == space and len(p) == len(path) + bs and p[:len(path)] == path
-                   for s, p in (entry["key"] for entry in self.cached.values()))
+        return any(
+            s == space and len(p) == len(path) + bs and p[: len(path)] == path
+            for s, p in (entry["key"] for entry in self.cached.values())
+        )
 
     def rank(self, block):
         entry = self.cached[block]
-        return {"lru": (entry["released"],),
-                "fifo": (entry["cached"],),
-                "lfu": (entry["hits"], entry["released"])}[self.engine["eviction"]]
+        return {
+            "lru": (entry["released"],),
+            "fifo": (entry["cached"],),
+            "lfu": (entry["hits"], entry["released"]),
+        }[self.engine["eviction"]]
 
     def next_block(self, refs):
         if self.unmatchable:
@@ -115,7 +139,7 @@ class Pool:
     def remove_next(self, refs):
         block = self.next_block(refs)
         if block in self.cached:
-            del self.cached[block]      # its hits and its place in `fifo` are lost with it
+            del self.cached[block]  # its hits and its place in `fifo` are lost with it
         else:
             self.unmatchable.remove(block)
         return block
@@ -136,7 +160,9 @@ class Pool:
         refs = self.refs()
         if not self.unmatchable:
             count["evictions"] += 1
-            if self.engine["prefix_cache"] == "hash" and self.has_cached_child(self.next_block(refs)):
+            if self.engine["prefix_cache"] == "hash" and self.has_cached_child(
+                self.next_block(refs)
+            ):
                 count["hash: a parent goes before its child"] += 1
             count["evictions " + self.engine["prefix_cache"] + " " + self.engine["eviction"]] += 1
         table.append(self.remove_next(refs))
@@ -163,36 +189,48 @@ class Pool:
         return min(same, key=lambda block: self.cached[block]["cached"]) if same else None
 
     def insert(self, block, key, tokens):
-        self.cached[block] = {"key": key, "tokens": tokens, "hits": 0, "cached": self.tick(),
-                              "released": None, "step": None}
+        self.cached[block] = {
+            "key": key,
+            "tokens": tokens,
+            "hits": 0,
+            "cached": self.tick(),
+            "released": None,
+            "step": None,
+        }
 
     def check(self):
         refs = self.refs()
         in_use = [block for block in refs if refs[block] > 0]
         everything = self.unmatchable + self.idle_cached() + in_use
-        assert sorted(everything) == list(range(self.engine["num_blocks"])), "a block is lost or doubled"
+        assert sorted(everything) == list(range(self.engine["num_blocks"])), (
+            "a block is lost or doubled"
+        )
         assert not set(self.unmatchable) & set(self.cached)
         if self.engine["prefix_cache"] == "radix":
             keys = [entry["key"] for entry in self.cached.values()]
             assert len(keys) == len(set(keys)), "two blocks of the tree with one path"
             for space, path in keys:
-                parent = path[:-self.engine["block_size"]]
-                assert not parent or (space, parent) in keys, "a block of the tree without its parent"
+                parent = path[: -self.engine["block_size"]]
+                assert not parent or (space, parent) in keys, (
+                    "a block of the tree without its parent"
+                )
 
 
 class Simulation:
-
     def __init__(self, scenario, count):
         self.engine = dict(ENGINE_DEFAULTS, **scenario.get("engine", {}))
         self.bs = self.engine["block_size"]
         # `watermark` is an exact decimal: what the file shows, not its binary neighbour.
-        self.watermark = math.ceil(Decimal(str(self.engine["watermark"])) * self.engine["num_blocks"])
-        self.requests = [self.read_request(place, raw)
-                         for place, raw in enumerate(scenario.get("requests", []))]
+        self.watermark = math.ceil(
+            Decimal(str(self.engine["watermark"])) * self.engine["num_blocks"]
+        )
+        self.requests = [
+            self.read_request(place, raw) for place, raw in enumerate(scenario.get("requests", []))
+        ]
         self.to_arrive = list(self.requests)
-        self.waiting = []               # in queue order, units and sequences
-        self.running = []               # in order of admission, units and sequences
-        self.accepted = []              # the requests that were accepted, in order of arrival
+        self.waiting = []  # in queue order, units and sequences
+        self.running = []  # in order of admission, units and sequences
+        self.accepted = []  # the requests that were accepted, in order of arrival
         self.pool = Pool(self.engine)
         self.pool.tables_of = lambda: [sequence.table for sequence in self.running]
         self.count = count
@@ -213,7 +251,7 @@ class Simulation:
             request["scripts"] = [None] * n
         else:
             request["scripts"] = [scripts] if n == 1 else list(scripts)
-        request["sequences"] = []       # the unit alone, then all n from the fork on
+        request["sequences"] = []  # the unit alone, then all n from the fork on
         return request
 
     @property
@@ -324,7 +362,7 @@ class Simulation:
 
     def schedule(self):
         self.budget = self.engine["max_num_batched_tokens"]
-        self.scheduled = []             # [sequence, n, computed before, tokens of the hit]
+        self.scheduled = []  # [sequence, n, computed before, tokens of the hit]
         self.preempted_in_step = False
         # READING: a batch forms "only in a step in which nothing runs": ended members "stay in
         # running", so while one is left something runs: no batch forms before the step after the
@@ -429,7 +467,7 @@ class Simulation:
         if self.engine["prefix_cache"] == "off":
             return []
         hit = []
-        for key in self.keys(sequence)[:(len(sequence.tokens) - 1) // self.bs]:
+        for key in self.keys(sequence)[: (len(sequence.tokens) - 1) // self.bs]:
             block = self.pool.lookup(key)
             if block is None:
                 break
@@ -447,8 +485,11 @@ class Simulation:
 
     def owed(self):
         # READING: a unit not yet forked is one sequence with one table; its later twins owe nothing yet.
-        return sum(ceil_div(len(sequence.tokens), self.bs) - len(sequence.table)
-                   for sequence in self.running if not sequence.ended)
+        return sum(
+            ceil_div(len(sequence.tokens), self.bs) - len(sequence.table)
+            for sequence in self.running
+            if not sequence.ended
+        )
 
     def obstacle(self, sequence):
         """Why this head of the queue cannot be admitted now, or None."""
@@ -516,7 +557,7 @@ class Simulation:
                         self.count["hits on resume"] += 1
                 for block in hit:
                     self.pool.cached[block]["hits"] += 1
-                head.table.extend(hit)      # an idle block of the hit is in use from here on
+                head.table.extend(hit)  # an idle block of the hit is in use from here on
                 while len(head.table) < ceil_div(hit_tokens + n, self.bs):
                     self.pool.take_into(head.table, self.count)
             self.grant(head, n, hit_tokens)
@@ -532,14 +573,14 @@ class Simulation:
     # ------------------------------------------------------------------ 4: sample
 
     def sample(self):
-        self.turns = []                 # [sequence, computed before, computed after], twins after #0
+        self.turns = []  # [sequence, computed before, computed after], twins after #0
         self.sampled = []
         for sequence, n, before, hit_tokens in self.scheduled:
             start = before + hit_tokens
             sequence.computed = start + n
             self.turns.append([sequence, start, sequence.computed])
             if sequence.computed < len(sequence.tokens):
-                continue                # an unfinished chunk samples nothing
+                continue  # an unfinished chunk samples nothing
             if sequence.places > 1:
                 twins = self.fork(sequence)
                 self.turns.extend([twin, start, sequence.computed] for twin in twins)
@@ -584,9 +625,9 @@ class Simulation:
                 if not start <= last_slot < end:
                     continue
                 block = sequence.table[index]
-                tokens = list(keys[index][1][-self.bs:])
+                tokens = list(keys[index][1][-self.bs :])
                 if self.engine["prefix_cache"] == "hash":
-                    if block not in self.pool.cached:   # a twin finds it cached by #0
+                    if block not in self.pool.cached:  # a twin finds it cached by #0
                         if self.pool.lookup(keys[index]) is not None:
                             self.count["hash: blocks side by side"] += 1
                         self.pool.insert(block, keys[index], tokens)
@@ -648,8 +689,11 @@ class Simulation:
 
     def ids(self, sequences):
         """Sequence ids; a request not yet forked shows all n."""
-        return [id for sequence in sequences
-                for id in (sequence.request["ids"] if sequence.places > 1 else [sequence.id])]
+        return [
+            id
+            for sequence in sequences
+            for id in (sequence.request["ids"] if sequence.places > 1 else [sequence.id])
+        ]
 
     def record(self):
         refs = self.pool.refs()
@@ -658,24 +702,31 @@ class Simulation:
         outputs = {}
         for request in self.accepted:
             for index, id in enumerate(request["ids"]):
-                made = request["sequences"][index:index + 1]
+                made = request["sequences"][index : index + 1]
                 outputs[id] = list(made[0].outputs) if made else []
         return {
             "step": self.step,
             "scheduled": {
-                sequence.id: {"num_scheduled_tokens": n, "num_computed_tokens": before,
-                              "num_cached_tokens": hit_tokens}
-                for sequence, n, before, hit_tokens in self.scheduled},
+                sequence.id: {
+                    "num_scheduled_tokens": n,
+                    "num_computed_tokens": before,
+                    "num_cached_tokens": hit_tokens,
+                }
+                for sequence, n, before, hit_tokens in self.scheduled
+            },
             "usage": {"free": len(self.pool.unmatchable), "cached": len(idle), "in_use": len(refs)},
             "state": {
                 "block_tables": {s.id: list(s.table) for s in self.running if s.table},
                 "ref_counts": refs,
                 "free_order": self.pool.free_order(),
                 "cached": {
-                    block: {"tokens": list(entry["tokens"]),
-                            "last_used": entry["step"] if block in idle else self.step,
-                            "hits": entry["hits"]}
-                    for block, entry in sorted(self.pool.cached.items())},
+                    block: {
+                        "tokens": list(entry["tokens"]),
+                        "last_used": entry["step"] if block in idle else self.step,
+                        "hits": entry["hits"],
+                    }
+                    for block, entry in sorted(self.pool.cached.items())
+                },
                 "waiting": self.ids(self.waiting),
                 "running": self.ids(self.running),
                 "outputs": outputs,

@@ -16,13 +16,17 @@ def random_engine(rng: random.Random, pressure: bool) -> dict:
     num_blocks = rng.choice([rng.randint(3, 8), rng.randint(5, 12), rng.randint(8, 24)])
     slots = num_blocks * block_size
     # Lengths around the size of the pool: below it most requests fit, above it some cannot.
-    max_model_len = max(4, min(40, rng.choice([slots // 2, slots, slots + rng.randint(1, 6), rng.randint(6, 40)])))
+    max_model_len = max(
+        4, min(40, rng.choice([slots // 2, slots, slots + rng.randint(1, 6), rng.randint(6, 40)]))
+    )
     if pressure:
         max_model_len = max(4, min(60, slots + rng.randint(-3, 3)))
     allocator = "contiguous" if not pressure and rng.random() < 0.25 else "paged"
     chunked = rng.random() < 0.75
     if chunked:
-        budget = rng.choice([rng.randint(1, 4), rng.randint(3, 10), rng.randint(8, 24), rng.randint(24, 80)])
+        budget = rng.choice(
+            [rng.randint(1, 4), rng.randint(3, 10), rng.randint(8, 24), rng.randint(24, 80)]
+        )
     else:
         budget = max_model_len + rng.choice([0, rng.randint(0, 6), rng.randint(0, 40)])
     engine = {
@@ -32,13 +36,17 @@ def random_engine(rng: random.Random, pressure: bool) -> dict:
         "max_num_batched_tokens": budget,
         "max_model_len": max_model_len,
         "allocator": allocator,
-        "prefix_cache": "off" if allocator == "contiguous" else rng.choice(["radix"] * 4 + ["hash"] * 4 + ["off"]),
+        "prefix_cache": "off"
+        if allocator == "contiguous"
+        else rng.choice(["radix"] * 4 + ["hash"] * 4 + ["off"]),
         "eviction": rng.choice(["lru", "fifo", "lfu"]),
         "batching": "static" if rng.random() < 0.25 else "continuous",
         "policy": rng.choice(["fcfs", "priority"]),
         "chunked_prefill": chunked,
         "long_prefill_token_threshold": rng.choice([0, 0, 0, 1, 2, 3, 5, 8]),
-        "watermark": rng.choice([0.0, 0.0, 0.0, 0.01, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.5, 0.7, 1.0]),
+        "watermark": rng.choice(
+            [0.0, 0.0, 0.0, 0.01, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.5, 0.7, 1.0]
+        ),
     }
     if pressure:
         # Many run at once, admitted as tightly as the rules allow, so that growth must preempt.
@@ -54,12 +62,21 @@ def random_engine(rng: random.Random, pressure: bool) -> dict:
         engine["block_size"] = block_size = min(block_size, 3)
         if engine["reserve"] == "max_model_len" and rng.random() < 0.7:
             # Room for two or three reservations.
-            engine["max_model_len"] = max_model_len = max(4, min(max_model_len, slots // rng.choice([2, 3])))
+            engine["max_model_len"] = max_model_len = max(
+                4, min(max_model_len, slots // rng.choice([2, 3]))
+            )
     # A missing field has its default: leave some out where that keeps the scenario valid.
-    for field, default in (("allocator", "paged"), ("prefix_cache", "radix"), ("eviction", "lru"),
-                           ("batching", "continuous"), ("policy", "fcfs"), ("chunked_prefill", True),
-                           ("long_prefill_token_threshold", 0), ("watermark", 0.0),
-                           ("reserve", "max_model_len")):
+    for field, default in (
+        ("allocator", "paged"),
+        ("prefix_cache", "radix"),
+        ("eviction", "lru"),
+        ("batching", "continuous"),
+        ("policy", "fcfs"),
+        ("chunked_prefill", True),
+        ("long_prefill_token_threshold", 0),
+        ("watermark", 0.0),
+        ("reserve", "max_model_len"),
+    ):
         if engine.get(field) == default and rng.random() < 0.3:
             del engine[field]
     return engine
@@ -79,11 +96,11 @@ def random_prompt(rng, vocabulary, longest, earlier):
     if kind < 0.50:
         prompt = list(base)
     elif kind < 0.65:
-        prompt = base[:rng.randint(1, len(base))]
+        prompt = base[: rng.randint(1, len(base))]
     elif kind < 0.90:
         prompt = base + random_tokens(rng, vocabulary, rng.randint(1, 6))
     else:
-        prompt = base[:rng.randint(1, len(base))] + fresh
+        prompt = base[: rng.randint(1, len(base))] + fresh
     return prompt[:longest]
 
 
@@ -92,8 +109,10 @@ def random_requests(rng: random.Random, engine: dict, pressure: bool) -> list:
     max_model_len, max_num_seqs = engine["max_model_len"], engine["max_num_seqs"]
     vocabulary = list(range(1, rng.choice([1, 2, 2, 2, 3]) + 1))
     if rng.random() < 0.15:
-        vocabulary = [97, 98][:len(vocabulary)]      # tokens that text prompts can share
-    longest = max(1, min(max_model_len - 1, (num_blocks - 1) * block_size, rng.choice([4, 8, 12, 20, 30])))
+        vocabulary = [97, 98][: len(vocabulary)]  # tokens that text prompts can share
+    longest = max(
+        1, min(max_model_len - 1, (num_blocks - 1) * block_size, rng.choice([4, 8, 12, 20, 30]))
+    )
     salts = rng.choice([[None]] * 3 + [[None, "s"], ["s", "t"]])
     adapters = rng.choice([[None]] * 3 + [[None, "s"], ["x", "y"]])
     priorities = rng.choice([[0], [0, 1], [0, 1, 2, 3], [-1, 0, 5]])
@@ -118,20 +137,24 @@ def random_requests(rng: random.Random, engine: dict, pressure: bool) -> list:
         spread = rng.choice([0, 3, 6])
         cancels = rng.choice([0.0, 0.3])
     gap = rng.random() < 0.1
-    burst = rng.random() < 0.2          # equal prompts in one step
+    burst = rng.random() < 0.2  # equal prompts in one step
     slow = pressure and engine.get("long_prefill_token_threshold") and rng.random() < 0.5
-    late_urgent = rng.random() < 0.3    # the later it arrives, the more urgent and the longer
+    late_urgent = rng.random() < 0.3  # the later it arrives, the more urgent and the longer
     requests, earlier = [], []
     for place in range(rng.choice([1, 2, 3, 4, 5, 6, 7, 8, 10, 12])):
         request = {"id": chr(ord("A") + place), "arrive_step": rng.randint(0, spread)}
         if gap and place % 3 == 2:
-            request["arrive_step"] += 40            # steps in which nothing runs
+            request["arrive_step"] += 40  # steps in which nothing runs
         prompt = random_prompt(rng, vocabulary, longest, earlier)
         if late_urgent and request["arrive_step"] > spread // 2:
-            prompt = (prompt + random_tokens(rng, vocabulary, longest))[:max(longest, max_model_len // 2)]
+            prompt = (prompt + random_tokens(rng, vocabulary, longest))[
+                : max(longest, max_model_len // 2)
+            ]
         if slow and place % 2:
             # A long prompt in small chunks, preempted before its first token.
-            prompt = (prompt + random_tokens(rng, vocabulary, max_model_len))[:max(longest, max_model_len // 3)]
+            prompt = (prompt + random_tokens(rng, vocabulary, max_model_len))[
+                : max(longest, max_model_len // 3)
+            ]
         if burst and requests:
             prompt = list(earlier[0]) if earlier else prompt
             if rng.random() < 0.8:
@@ -153,13 +176,15 @@ def random_requests(rng: random.Random, engine: dict, pressure: bool) -> list:
             # Keep what can never fit rare: it ends at once and tests nothing else.
             max_tokens = max(1, min(max_tokens, num_blocks * block_size - len(prompt)))
         n = 1
-        if engine.get("allocator") != "contiguous" and rng.random() < (0.8 if slow and place % 2 else forks):
+        if engine.get("allocator") != "contiguous" and rng.random() < (
+            0.8 if slow and place % 2 else forks
+        ):
             n = rng.choice([2, 2, 3])
             if rng.random() < 0.95:
                 n = min(n, max_num_seqs)
             if n > 1 and rng.random() < 0.9:
                 whole = len(prompt) // block_size
-                each = (num_blocks - whole) // n     # blocks for the rest of each sequence
+                each = (num_blocks - whole) // n  # blocks for the rest of each sequence
                 max_tokens = max(1, min(max_tokens, (whole + each) * block_size - len(prompt) + 1))
         request["max_tokens"] = max_tokens
         if n > 1 or rng.random() < 0.3:
@@ -168,9 +193,13 @@ def random_requests(rng: random.Random, engine: dict, pressure: bool) -> list:
             common = random_tokens(rng, vocabulary, longest_output)
             scripts = []
             for _ in range(n):
-                script = list(common) if rng.random() < 0.5 else random_tokens(rng, vocabulary, longest_output)
+                script = (
+                    list(common)
+                    if rng.random() < 0.5
+                    else random_tokens(rng, vocabulary, longest_output)
+                )
                 if rng.random() < 0.3:
-                    script = script[:rng.randint(1, len(script))]
+                    script = script[: rng.randint(1, len(script))]
                 scripts.append(script)
             request["output_tokens"] = scripts[0] if n == 1 else scripts
             if not burst:
@@ -202,5 +231,11 @@ def random_requests(rng: random.Random, engine: dict, pressure: bool) -> list:
 def random_scenario(rng: random.Random) -> dict:
     pressure = rng.random() < 0.5
     engine = random_engine(rng, pressure)
-    return {"schema": "scenario/1", "name": "random", "seed": 0, "engine": engine, "model": "none",
-            "requests": random_requests(rng, engine, pressure)}
+    return {
+        "schema": "scenario/1",
+        "name": "random",
+        "seed": 0,
+        "engine": engine,
+        "model": "none",
+        "requests": random_requests(rng, engine, pressure),
+    }

@@ -8,7 +8,6 @@ Kwon et al. 2023). The store knows nothing of sequences; a slot is an address.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from collections.abc import Sequence as Seq
 
 import torch
 
@@ -91,11 +90,6 @@ class KVStore:
     def read_block(self, layer: int, block_id: int) -> torch.Tensor:
         """A block's contents, [2, block_size, n_kv_heads, head_dim]: to look at, not to change."""
         return self.blocks[layer][:, block_id]
-
-
-def block_table_tensor(block_table: Seq[int], device: torch.device) -> torch.Tensor:
-    """One sequence's table, [1, n] int64."""
-    return torch.tensor(block_table, dtype=torch.int64, device=device)[None]
 
 
 def _check_fits(num_bytes: int, num_blocks: int, block_size: int, device: torch.device) -> None:

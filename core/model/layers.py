@@ -10,9 +10,9 @@ import torch
 from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
 
 from core.model.config import ModelConfig
-from core.model.kv_store import KVStore, block_table_tensor
+from core.model.kv_store import KVStore
 from core.model.packing import pack_weight, packed_linear
-from core.model.step_inputs import DecodeBatch, SequenceSpan, StepInputs
+from core.model.step_inputs import DecodeBatch, PrefillChunk, StepInputs
 
 
 class Linear:
@@ -101,9 +101,9 @@ class Attention:
         if inputs.decodes is not None:
             rows = inputs.decodes.rows
             context[rows] = self._decode(query[rows], inputs.decodes, store)
-        for span in inputs.prefills:
-            own = slice(span.start, span.end)
-            context[own] = self._prefill(query[own], key[own], value[own], span, store)
+        for chunk in inputs.prefills:
+            own = slice(chunk.start, chunk.end)
+            context[own] = self._prefill(query[own], key[own], value[own], chunk, store)
         return self.out(context.flatten(1))
 
     def _write(
@@ -133,36 +133,26 @@ class Attention:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        span: SequenceSpan,
+        chunk: PrefillChunk,
         store: KVStore,
     ) -> torch.Tensor:
         """Several tokens of one sequence, at any offset. query: [m, n_q, d] → [m, n_q, d].
 
-        With nothing computed before, the keys are the ones just made. Otherwise all are read back
-        through the block table, and query i sees the keys up to position num_computed_tokens + i.
+        With nothing computed before, the keys are the m just made; otherwise all L are read back
+        through the block table, those just written among them.
         """
-        first, mask = span.num_computed_tokens, None
-        if first:
-            n = -(-span.seq_len // store.block_size)
-            table = block_table_tensor(span.block_table[:n], query.device)
-            stored_key, stored_value = store.read(self.layer, table)
-            key, value = stored_key[0, : span.seq_len], stored_value[0, : span.seq_len]
-            mask = causal_mask(len(query), span.seq_len, query.device)
+        if chunk.block_table is not None:
+            stored_key, stored_value = store.read(self.layer, chunk.block_table)
+            key, value = stored_key[0, : chunk.seq_len], stored_value[0, : chunk.seq_len]
         context = scaled_dot_product_attention(
             query.transpose(0, 1)[None],  # [1, n_q, m, d]
-            key.transpose(0, 1)[None],  # [1, n_kv, first + m, d]
+            key.transpose(0, 1)[None],  # [1, n_kv, L, d]
             value.transpose(0, 1)[None],
-            attn_mask=mask,
-            is_causal=mask is None,
+            attn_mask=chunk.mask,
+            is_causal=chunk.mask is None,
             enable_gqa=True,
         )
         return context[0].transpose(0, 1)
-
-
-def causal_mask(num_queries: int, seq_len: int, device: torch.device) -> torch.Tensor:
-    """[num_queries, seq_len] bool, True where a query may look: its own position and before."""
-    mask = torch.ones(num_queries, seq_len, dtype=torch.bool, device=device)
-    return mask.tril(seq_len - num_queries)
 
 
 class MLP:

@@ -22,7 +22,7 @@ from core.runner import ScheduledSequence
 
 @dataclass(frozen=True, slots=True)
 class SequenceSpan:
-    """One sequence's tokens of this step: rows start … end of the flat row of tokens.
+    """One sequence's tokens of this step: rows start … end − 1 of the flat row of tokens.
 
     num_computed_tokens: how many tokens before them have K and V already. block_table: its blocks,
     empty if nothing is kept (`kv_cache` false).
@@ -37,6 +37,22 @@ class SequenceSpan:
     def seq_len(self) -> int:
         """Tokens with K and V once this step's are written."""
         return self.num_computed_tokens + self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillChunk:
+    """A sequence that computes several tokens, m of them, or its very first: rows start … end − 1.
+
+    seq_len: L, its tokens with K and V once these are written. block_table [1, blocks] int64 and
+    mask [m, L], in the model's dtype, added to the scores: 0 for a key at or before the query's
+    position, −∞ after it. Both are None if nothing was computed before: the keys are at hand then.
+    """
+
+    start: int
+    end: int
+    seq_len: int
+    block_table: torch.Tensor | None
+    mask: torch.Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +92,7 @@ class StepInputs:
     write_rows: torch.Tensor | None
     logits_rows: torch.Tensor
     decodes: DecodeBatch | None
-    prefills: list[SequenceSpan]
+    prefills: list[PrefillChunk]
 
 
 def slots_of(block_table: Seq[int], first: int, end: int, block_size: int) -> list[int]:
@@ -109,6 +125,7 @@ def build_step_inputs(
     write_rows = None if min(slots) >= 0 else [i for i, slot in enumerate(slots) if slot >= 0]
     # One token that reads what earlier steps wrote is a decode; a first token reads only itself.
     decoding = [s for s in spans if s.end - s.start == 1 and s.num_computed_tokens > 0]
+    others = [s for s in spans if s.end - s.start > 1 or s.num_computed_tokens == 0]
 
     def tensor(values: list[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int64, device=device)
@@ -122,7 +139,26 @@ def build_step_inputs(
         write_rows=None if write_rows is None else tensor(write_rows),
         logits_rows=tensor(logits_rows),
         decodes=_decode_batch(decoding, block_size, dtype, device) if decoding else None,
-        prefills=[s for s in spans if s.end - s.start > 1 or s.num_computed_tokens == 0],
+        prefills=[_prefill_chunk(s, block_size, dtype, device) for s in others],
+    )
+
+
+def _prefill_chunk(
+    span: SequenceSpan, block_size: int, dtype: torch.dtype, device: torch.device
+) -> PrefillChunk:
+    """Query i of the chunk stands at num_computed_tokens + i, and sees the keys up to there."""
+    start, end, seq_len = span.start, span.end, span.seq_len
+    if span.num_computed_tokens == 0:
+        return PrefillChunk(start, end, seq_len, None, None)
+    blocks = span.block_table[: -(-seq_len // block_size)]
+    positions = torch.arange(seq_len, device=device)
+    hidden = positions[None, :] > positions[span.num_computed_tokens :, None]
+    return PrefillChunk(
+        start=start,
+        end=end,
+        seq_len=seq_len,
+        block_table=torch.tensor([blocks], dtype=torch.int64, device=device),
+        mask=_additive(hidden, dtype),
     )
 
 
@@ -139,11 +175,16 @@ def _decode_batch(
     if min(seq_lens) < longest:
         lengths = torch.tensor(seq_lens, device=device)[:, None]
         hidden = torch.arange(longest, device=device)[None, :] >= lengths
-        mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
-        mask = mask.masked_fill_(hidden, float("-inf"))[:, None, None, :]
+        mask = _additive(hidden, dtype)[:, None, None, :]
     return DecodeBatch(
         rows=torch.tensor([s.start for s in spans], dtype=torch.int64, device=device),
         block_table=torch.tensor(table, dtype=torch.int64, device=device),
         max_seq_len=longest,
         mask=mask,
     )
+
+
+def _additive(hidden: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """0 where a key may be seen, −∞ where it is hidden. Made once per step, for all layers."""
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+    return mask.masked_fill_(hidden, float("-inf"))

@@ -329,7 +329,7 @@ def _first_level_only(parent: bytes, tokens: bytes) -> bytes:
 
 
 def _one_bit(parent: bytes, tokens: bytes) -> bytes:
-    return hashing.sha256(parent + tokens).digest()[:1] < b"\x80" and b"0" * 32 or b"1" * 32
+    return (hashing.sha256(parent + tokens).digest()[:1] < b"\x80" and b"0" * 32) or b"1" * 32
 
 
 WEAK = {"constant": _constant, "first level": _first_level_only, "one bit": _one_bit}

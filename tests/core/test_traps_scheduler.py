@@ -69,9 +69,7 @@ def test_what_can_never_fit_is_rejected_with_numbers_and_the_others_go_on(
     assert len(run.steps) == 2
 
 
-@pytest.mark.parametrize(
-    ("length", "max_tokens"), [(16, 1), (10, 7), (1, 16), (13, 4)], ids=str
-)
+@pytest.mark.parametrize(("length", "max_tokens"), [(16, 1), (10, 7), (1, 16), (13, 4)], ids=str)
 @all_caches
 def test_what_fits_the_pool_to_the_last_slot_is_served(
     cache: str, length: int, max_tokens: int
@@ -132,7 +130,9 @@ def test_a_preempted_sequence_ends_with_the_same_tokens(cache: str, policy: str)
     assert {e["sequence"] for e in preempted} == {"C"} and not events(roomy, "preempted")
     step = step_of(tight, "preempted", "C")
     state = tight.steps[step]["state"]
-    assert state["outputs"]["C"] == [3_000_000 + j for j in range(preempted[0]["num_output_tokens"])]
+    assert state["outputs"]["C"] == [
+        3_000_000 + j for j in range(preempted[0]["num_output_tokens"])
+    ]
     assert "C" not in state["block_tables"] and state["waiting"][0] == "C"
     assert tight.steps[-1]["state"]["outputs"] == roomy.steps[-1]["state"]["outputs"]
     assert tight.steps[-1]["state"]["outputs"]["C"] == [3_000_000 + j for j in range(9)]
@@ -156,9 +156,7 @@ def test_many_preemptions_leak_nothing(cache: str) -> None:
     assert engine.kv.num_free == 9 and engine.scheduler.owed == 0
     assert engine.scheduler.num_running_seqs == 0
     outputs = run.steps[-1]["state"]["outputs"]
-    assert outputs == {
-        f"R{i}": [1_000_000 * (i + 1) + j for j in range(14)] for i in range(12)
-    }
+    assert outputs == {f"R{i}": [1_000_000 * (i + 1) + j for j in range(14)] for i in range(12)}
     assert set(run.steps[-1]["state"]["ref_counts"]) == set()
 
 

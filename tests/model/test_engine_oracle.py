@@ -32,6 +32,7 @@ PROMPTS = [
     STEM,
     "A",
 ]
+ALL = range(len(PROMPTS))
 NUM_TOKENS = 12
 MARGIN = 1e-4
 
@@ -75,7 +76,7 @@ def greedy(**fields):
     return SamplingParams(temperature=0, max_tokens=NUM_TOKENS, ignore_eos=True, **fields)
 
 
-def assert_expected(outs, expected, prompts=range(len(PROMPTS))):
+def assert_expected(outs, expected, prompts=ALL):
     for out, index in zip(outs, prompts, strict=True):
         for answer in out.outputs:
             wanted = expected[index]

@@ -52,7 +52,9 @@ def test_absurd_header_length(copy):
         load(copy)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_fuzzed_header(copy, tiny_dir, data):
     """A few bytes changed in the header: refused, or the same names as before; never a crash."""

@@ -1,0 +1,57 @@
+"""Block pool: where the tokens of a sequence lie, and who decides it."""
+
+import streamlit as st
+
+from core.errors import KVScopeError
+from ui import choice, lesson, links, own, player, predict, sources, views
+
+CODE = {
+    "Give a sequence its blocks": "core.kv.manager:KVCacheManager.allocate_slots",
+    "Take blocks from the pool": "core.kv.block_pool:BlockPool.allocate",
+    "Give blocks back": "core.kv.manager:KVCacheManager.release",
+}
+
+words = lesson.load("block_pool")
+present = links.is_present(st.query_params)
+choice.start()
+
+edit = False
+if not present:
+    with st.container(key="kv-top", horizontal=True, vertical_alignment="bottom"):
+        views.head(words)
+        choice.select()
+        edit = st.toggle("Change it", key="bp.edit")
+        sources.files()
+    predict.draw(words)
+
+address_problem = choice.write_address()
+if st.session_state[choice.NOTICE]:
+    st.warning(st.session_state[choice.NOTICE], icon=":material/link_off:")
+if not present:
+    views.about(st.session_state[choice.CHOICE])
+
+if edit:
+    with st.container(key="kv-editor"):
+        st.markdown(words["own-help"])
+        own.draw(choice.scenario_text())
+else:
+    own.park()
+
+try:
+    played = choice.current_run()
+except KVScopeError as exc:
+    views.refused(exc)
+else:
+    player.draw(played, present=present)
+
+if address_problem:
+    st.caption(address_problem)
+
+if present:
+    choice.select()  # under the picture: on a projector the picture comes first
+else:
+    with st.container(key="kv-words"):
+        left, right = st.columns(2, gap="large")
+        left.markdown(words["words"])
+        with right:
+            views.code(words["code"], CODE)

@@ -1,0 +1,148 @@
+"""What is missing on this machine, and how to get it. Standard library only: it runs before any
+install, and on a Python that may be too old for the course.
+
+    python scripts/doctor.py            everything that `make run` needs
+    python scripts/doctor.py --dev      what `make test` needs as well
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST, NEWEST = (3, 11), (3, 13)
+NEEDED_BYTES = 3 * 10**9
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check. fix: how to get what is missing, in one or two lines."""
+
+    name: str
+    ok: bool
+    said: str
+    fix: str = ""
+
+    def lines(self) -> str:
+        mark = "ok     " if self.ok else "MISSING"
+        text = f"{mark}  {self.name}: {self.said}"
+        return text if self.ok or not self.fix else f"{text}\n         {self.fix}"
+
+
+def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
+    said = ".".join(map(str, version))
+    ok = OLDEST <= tuple(version[:2]) <= NEWEST
+    fix = "Install Python 3.11, 3.12 or 3.13, then name it: PYTHON=/path/to/python make run"
+    return Finding("Python 3.11 to 3.13", ok, f"this is {said}", fix)
+
+
+def check_venv() -> Finding:
+    missing = [m for m in ("venv", "ensurepip") if importlib.util.find_spec(m) is None]
+    said = f"no module {' and '.join(missing)}" if missing else "present"
+    minor = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    fix = f"Debian and Ubuntu keep it apart: sudo apt-get install python{minor}-venv"
+    return Finding("the venv module", not missing, said, fix)
+
+
+def check_disk(path: Path = ROOT, needed: int = NEEDED_BYTES) -> Finding:
+    free = shutil.disk_usage(path).free
+    said = f"{free / 1e9:.1f} GB free, about {needed / 1e9:.0f} GB needed"
+    fix = "Free some space, or put the project on another disk."
+    if platform.system() == "Linux":
+        fix += " With torch's CUDA build it needs about 9 GB."
+    return Finding("disk space", free >= needed, said, fix)
+
+
+def check_writable(path: Path = ROOT) -> Finding:
+    ok = os.access(path, os.W_OK)
+    said = "yes" if ok else "no"
+    return Finding(
+        "project folder is writable", ok, said, "Copy the project to a folder of your own."
+    )
+
+
+def find_chromium() -> str | None:
+    """The browser that the tests drive; ``CHROMIUM`` names another."""
+    named = os.environ.get("CHROMIUM")
+    if named:
+        return named if os.access(named, os.X_OK) else None
+    return next((found for name in CHROMIUM if (found := shutil.which(name))), None)
+
+
+def check_chromium() -> Finding:
+    found = find_chromium()
+    fix = "sudo apt-get install chromium, or name one: CHROMIUM=/path/to/chrome make test"
+    return Finding("Chromium, for the browser tests", found is not None, found or "not found", fix)
+
+
+def check_node() -> Finding:
+    found = shutil.which("node")
+    fix = "sudo apt-get install nodejs, or brew install node"
+    return Finding("node, for the JavaScript tests", found is not None, found or "not found", fix)
+
+
+def findings(dev: bool) -> list[Finding]:
+    """Everything checked, in the order a person would mend it."""
+    out = [check_python(), check_venv(), check_writable(), check_disk()]
+    return [*out, check_chromium(), check_node()] if dev else out
+
+
+SIGNS = (
+    (
+        ("no space left on device", "errno 28"),
+        "The disk is full. About 3 GB are needed; free some and run the same command again.",
+    ),
+    (
+        ("temporary failure in name resolution", "failed to resolve", "network is unreachable",
+         "connection refused", "connection timed out", "read timed out", "max retries exceeded",
+         "name or service not known", "connection reset"),
+        "The package index cannot be reached. Check the network (behind a proxy set HTTPS_PROXY), "
+        "then run the same command again; what was downloaded is kept.",
+    ),
+    (
+        ("certificate verify failed",),
+        "The package index's certificate is not trusted here. Behind a company proxy, point pip at "
+        "its certificate: PIP_CERT=/path/to/ca.pem",
+    ),
+    (
+        ("permission denied", "errno 13"),
+        "A file cannot be written. Run this in a folder of your own, and not with another user's "
+        ".venv in it.",
+    ),
+    (
+        ("no matching distribution found", "could not find a version"),
+        "The index has no build of a package for this Python and machine. Python 3.11 on x86-64 or "
+        "arm64 has all of them: PYTHON=/path/to/python3.11 make run",
+    ),
+)  # fmt: skip
+
+
+def explain(output: str) -> str:
+    """What a failed install means, in plain words."""
+    low = output.lower()
+    for signs, meaning in SIGNS:
+        if any(sign in low for sign in signs):
+            return meaning
+    return "The install failed for a reason not known here; the last lines above say which."
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Say what is missing and how to get it.")
+    parser.add_argument("--dev", action="store_true", help="what the tests need, too")
+    dev = parser.parse_args(argv).dev
+    found = findings(dev)
+    for finding in found:
+        print(finding.lines())
+    return 0 if all(finding.ok for finding in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""axe-core finds nothing on the pages, but for what Streamlit itself does."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from tests.serving import App
+
+pytestmark = pytest.mark.browser
+
+# Streamlit's own sidebar wraps its list items; nothing else may pass.
+STREAMLIT = {"list", "listitem"}
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "path", ["", "block_pool?scenario=two-answers&step=2", "block_pool?present=1"]
+)
+def test_no_faults(page: Any, app: App, axe: str, path: str, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.goto(f"{app.url}/{path}")
+    page.locator(".kv .cell, .stage .cell").first.wait_for()
+    # Streamlit fades in what it draws again; a half-faded text has no contrast yet.
+    page.wait_for_timeout(1000)
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    faults = [
+        f"{fault['id']}: {node['target']} {node.get('failureSummary', '')[:200]}"
+        for fault in found
+        if fault["id"] not in STREAMLIT
+        for node in fault["nodes"][:3]
+    ]
+    assert not faults, "\n".join(faults)
+
+
+def test_the_editor_has_no_faults(page: Any, app: App, axe: str) -> None:
+    page.goto(f"{app.url}/block_pool?scenario=fork")
+    page.get_by_text("Change it").click()
+    page.get_by_role("tab", name="As JSON").click()
+    page.locator(".st-key-own-json textarea").wait_for()
+    page.wait_for_timeout(1000)
+    page.evaluate(axe)
+    found = page.evaluate("axe.run('.st-key-kv-editor', { resultTypes: ['violations'] })")[
+        "violations"
+    ]
+    faults = [f"{f['id']}: {[n['target'] for n in f['nodes'][:3]]}" for f in found]
+    assert not faults, "\n".join(faults)

@@ -1,0 +1,437 @@
+"""Scenarios that must be refused: one ScenarioError each, with the path of the offending field."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import InputFileError, KVScopeError, ScenarioError
+from core.scenario import MAX_BYTES, Scenario
+from core.simulate import simulate
+from tests.core.drive import events, req, run_of, scenario
+
+MiB = 1024 * 1024
+
+
+def with_engine(**fields: Any) -> dict[str, Any]:
+    return scenario(**fields)
+
+
+def with_request(**fields: Any) -> dict[str, Any]:
+    request = {"id": "A", "prompt_tokens": [1, 2, 3], **fields}
+    return scenario({"id": "Z", "prompt": "fine"}, request)
+
+
+def refused(data: Any) -> ScenarioError:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.from_dict(data)
+    assert len(str(caught.value)) < 1000 and "\n" not in str(caught.value)
+    return caught.value
+
+
+# ---- unknown keys and wrong types --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        (scenario() | {"colour": 1}, ""),
+        (with_engine(num_block=4), "engine"),
+        (with_request(promt="x"), "requests[1]"),
+        (scenario() | {"Schema": "scenario/1"}, ""),
+    ],
+    ids=["scenario", "engine", "request", "case"],
+)
+def test_an_unknown_key_is_refused_at_each_level(data: Any, path: str) -> None:
+    error = refused(data)
+    assert error.path == path
+    assert re.search(r"colour|num_block|promt|Schema", error.message)
+
+
+@pytest.mark.parametrize("version", ["scenario/2", "run/1", "", None, 1, "Scenario/1"])
+def test_another_version_is_refused(version: Any) -> None:
+    assert refused({"schema": version}).path == "schema"
+
+
+def test_a_scenario_without_a_version_is_refused() -> None:
+    assert refused({"requests": []}).path == ""
+
+
+@pytest.mark.parametrize("data", [None, [], "x", 3, 1.5, True, [scenario()], (), b"{}", object()])
+def test_what_is_no_object_is_refused(data: Any) -> None:
+    assert refused(data).path == ""
+
+
+INTEGERS = [
+    "num_blocks",
+    "block_size",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "max_model_len",
+    "long_prefill_token_threshold",
+]
+REQUEST_INTEGERS = ["arrive_step", "max_tokens", "n", "priority", "top_k", "logprobs"]
+NO_INTEGERS = ["4", None, True, False, 1.5, math.nan, math.inf, [], {}, -(10**30), 10**30, 1e300]
+
+
+@pytest.mark.parametrize("value", NO_INTEGERS, ids=repr)
+@pytest.mark.parametrize("field", INTEGERS)
+def test_an_engine_size_must_be_an_integer_within_limits(field: str, value: Any) -> None:
+    assert refused(with_engine(**{field: value})).path == f"engine.{field}"
+
+
+@pytest.mark.parametrize("value", NO_INTEGERS, ids=repr)
+@pytest.mark.parametrize("field", REQUEST_INTEGERS)
+def test_a_request_size_must_be_an_integer_within_limits(field: str, value: Any) -> None:
+    assert refused(with_request(**{field: value})).path == f"requests[1].{field}"
+
+
+@pytest.mark.parametrize("field", INTEGERS[:-1])
+@pytest.mark.parametrize("value", [0, -1])
+def test_an_engine_size_is_at_least_one(field: str, value: int) -> None:
+    assert refused(with_engine(**{field: value})).path == f"engine.{field}"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("allocator", "Paged"),
+        ("reserve", ""),
+        ("prefix_cache", None),
+        ("prefix_cache", False),
+        ("eviction", "random"),
+        ("batching", 1),
+        ("policy", "FCFS"),
+        ("preemption", "swap"),
+        ("kv_dtype", "fp8"),
+        ("chunked_prefill", 1),
+        ("chunked_prefill", "true"),
+        ("kv_cache", 0),
+        ("watermark", "0.1"),
+        ("watermark", True),
+        ("watermark", -0.0001),
+        ("watermark", 1.0001),
+        ("watermark", math.nan),
+        ("watermark", math.inf),
+        ("watermark", None),
+    ],
+    ids=repr,
+)
+def test_an_engine_choice_must_be_a_listed_one(field: str, value: Any) -> None:
+    assert refused(with_engine(**{field: value})).path == f"engine.{field}"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "path"),
+    [
+        ("id", None, "id"),
+        ("id", 3, "id"),
+        ("id", "", "id"),
+        ("id", "A#0", "id"),
+        ("id", "#", "id"),
+        ("id", "a\nb", "id"),
+        ("id", "x" * 65, "id"),
+        ("prompt_tokens", "abc", "prompt_tokens"),
+        ("prompt_tokens", [1, "2"], "prompt_tokens"),
+        ("prompt_tokens", [1, None], "prompt_tokens"),
+        ("prompt_tokens", [True], "prompt_tokens"),
+        ("prompt_tokens", [-1], "prompt_tokens"),
+        ("prompt_tokens", [2**53], "prompt_tokens"),
+        ("prompt_tokens", [10**30], "prompt_tokens"),
+        ("prompt_tokens", [1.5], "prompt_tokens"),
+        ("prompt_tokens", [math.nan], "prompt_tokens"),
+        ("prompt_tokens", [[1]], "prompt_tokens"),
+        ("prompt_tokens", {"0": 1}, "prompt_tokens"),
+        ("n", 1025, "n"),
+        ("n", 0, "n"),
+        ("max_tokens", 0, "max_tokens"),
+        ("max_tokens", -8, "max_tokens"),
+        ("arrive_step", -1, "arrive_step"),
+        ("arrive_step", 10**9, "arrive_step"),
+        ("temperature", -0.1, "temperature"),
+        ("temperature", math.nan, "temperature"),
+        ("temperature", math.inf, "temperature"),
+        ("temperature", "hot", "temperature"),
+        ("top_p", 0, "top_p"),
+        ("top_p", 1.1, "top_p"),
+        ("min_p", -1, "min_p"),
+        ("repetition_penalty", 0, "repetition_penalty"),
+        ("seed", -1, "seed"),
+        ("seed", "0", "seed"),
+        ("stop", "text", "stop"),
+        ("stop", [""], "stop[0]"),
+        ("stop", [1], "stop[0]"),
+        ("stop_token_ids", [-1], "stop_token_ids[0]"),
+        ("stop_token_ids", 5, "stop_token_ids"),
+        ("stop_token_ids", [1, True], "stop_token_ids[1]"),
+        ("ignore_eos", 1, "ignore_eos"),
+        ("priority", 2**31, "priority"),
+        ("cache_salt", "", "cache_salt"),
+        ("cache_salt", 5, "cache_salt"),
+        ("cache_salt", "x" * 201, "cache_salt"),
+        ("adapter", [], "adapter"),
+        ("cancel_step", -1, "cancel_step"),
+        ("cancel_step", "2", "cancel_step"),
+        ("output_tokens", [], "output_tokens"),
+        ("output_tokens", [-1], "output_tokens"),
+        ("output_tokens", [True], "output_tokens"),
+        ("output_tokens", "abc", "output_tokens"),
+        ("beam_width", -1, "beam_width"),
+        ("length_penalty", math.nan, "length_penalty"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_a_request_field_of_a_wrong_kind_is_refused(field: str, value: Any, path: str) -> None:
+    error = refused(with_request(**{field: value}))
+    assert error.path == f"requests[1].{path}"
+
+
+def test_a_request_needs_an_id() -> None:
+    assert refused(scenario({"prompt": "x"})).path == "requests[0]"
+
+
+def test_whole_floats_are_integers_and_integers_are_numbers() -> None:
+    """JSON has one kind of number: 16.0 is 16, and a watermark of 1 is 1.0."""
+    checked = Scenario.from_dict(
+        scenario(req("A", [1.0, 2], n=2.0, seed=3.0, temperature=1), num_blocks=16.0, watermark=1)
+    )
+    assert checked.engine.num_blocks == 16 and type(checked.engine.num_blocks) is int
+    assert type(checked.engine.watermark) is float
+    request = checked.requests[0]
+    assert request.prompt_tokens == (1, 2) and type(request.prompt_tokens[0]) is int
+    assert (type(request.n), type(request.seed), type(request.temperature)) == (int, int, float)
+    assert Scenario.from_dict(checked.to_dict()) == checked
+
+
+# ---- rules across fields -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        (scenario(req("A", [1]), req("A", [2])), "requests[1].id"),
+        (scenario({"id": "A", "prompt": "x", "prompt_tokens": [1]}), "requests[0]"),
+        (scenario({"id": "A"}), "requests[0]"),
+        (scenario({"id": "A", "prompt": None, "prompt_tokens": None}), "requests[0]"),
+        (with_request(prompt="\ud800", prompt_tokens=None), "requests[1].prompt"),
+        (with_request(prompt="a\udfffb", prompt_tokens=None), "requests[1].prompt"),
+        (with_request(cache_salt="\ud800"), "requests[1].cache_salt"),
+        (with_request(adapter="\ud800"), "requests[1].adapter"),
+        (with_request(cancel_step=0), "requests[1].cancel_step"),
+        (with_request(arrive_step=3, cancel_step=3), "requests[1].cancel_step"),
+        (with_request(arrive_step=3, cancel_step=2), "requests[1].cancel_step"),
+        (
+            scenario(chunked_prefill=False, max_num_batched_tokens=63, max_model_len=64),
+            "engine.max_num_batched_tokens",
+        ),
+        (scenario(allocator="contiguous"), "engine.prefix_cache"),
+        (scenario(allocator="contiguous", prefix_cache="hash"), "engine.prefix_cache"),
+        (
+            scenario(req("A", [1], n=2), allocator="contiguous", prefix_cache="off"),
+            "requests[0].n",
+        ),
+        (with_request(stop=["x"]), "requests[1].stop"),
+        (with_request(beam_width=2), "requests[1].beam_width"),
+        (with_engine(kv_cache=False), "engine.kv_cache"),
+        (with_request(n=2, output_tokens=[1, 2]), "requests[1].output_tokens"),
+        (with_request(n=1, output_tokens=[[1, 2]]), "requests[1].output_tokens"),
+        (with_request(n=2, output_tokens=[[1], [2], [3]]), "requests[1].output_tokens"),
+        (with_request(n=3, output_tokens=[[1], [2]]), "requests[1].output_tokens"),
+        (with_request(n=2, output_tokens=[[1], []]), "requests[1].output_tokens"),
+        (with_request(n=2, output_tokens=[[1], 2]), "requests[1].output_tokens"),
+        (with_request(n=2, output_tokens=[]), "requests[1].output_tokens"),
+    ],
+)
+def test_a_broken_rule_is_refused_with_its_path(data: Any, path: str) -> None:
+    assert refused(data).path == path
+
+
+def test_rules_that_hold_for_scripts_only_are_not_asked_of_a_real_model() -> None:
+    data = with_request(stop=["x"], beam_width=2) | {"model": "some-model"}
+    data["engine"]["kv_cache"] = False
+    checked = Scenario.from_dict(data)
+    with pytest.raises(ScenarioError):
+        simulate(checked)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        scenario() | {"name": "\ud800"},
+        scenario() | {"model": "\ud800"},
+        scenario() | {"\ud800": 1},
+        with_engine(policy="\ud800"),
+        with_request(id="\ud800"),
+    ],
+    ids=["name", "model", "key", "choice", "id"],
+)
+@pytest.mark.parametrize("as_json", [False, True], ids=["dict", "json"])
+def test_a_lone_surrogate_is_refused_wherever_it_stands(data: Any, as_json: bool) -> None:
+    """It can neither be printed nor written to a run file."""
+    with pytest.raises(ScenarioError):
+        if as_json:
+            Scenario.from_json(json.dumps(data))
+        else:
+            Scenario.from_dict(data)
+
+
+# ---- data that is no JSON ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        with_request(stop_token_ids={1}),
+        with_request(cache_salt=b"x"),
+        scenario() | {1: 2},
+        with_request(n=2, output_tokens=((1, 2), (3, 4))),
+        with_request(prompt_tokens=range(3)),
+        with_engine(num_blocks=1j),
+    ],
+    ids=["set", "bytes", "number as key", "tuples", "range", "complex"],
+)
+def test_python_values_without_json_are_refused_or_taken_as_their_twins(data: Any) -> None:
+    """A tuple may count as a list; nothing else than a ScenarioError may come of it."""
+    try:
+        checked = Scenario.from_dict(data)
+    except ScenarioError:
+        return
+    assert checked.requests[1].output_tokens == ((1, 2), (3, 4))
+
+
+@pytest.mark.parametrize("depth", [100, 300, 100_000])
+@pytest.mark.parametrize("kind", ["list", "dict"])
+def test_deeply_nested_values_are_refused(depth: int, kind: str) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value] if kind == "list" else {"a": value}
+    refused(scenario() | {"engine": value})
+
+
+# ---- bytes -------------------------------------------------------------------------------------
+
+MINIMAL = b'{"schema":"scenario/1","requests":[{"id":"A","prompt":"hi"}]}'
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "not JSON"),
+        (b"   \n", "not JSON"),
+        (b"{", "not JSON"),
+        (MINIMAL[:-1], "not JSON"),
+        (MINIMAL + b"x", "not JSON"),
+        (MINIMAL + MINIMAL, "not JSON"),
+        (b"\xff\xfe" + MINIMAL.decode().encode("utf-16-le"), "UTF-8"),
+        (MINIMAL.replace(b"hi", b"h\xff"), "UTF-8"),
+        (MINIMAL.replace(b"hi", b"\xed\xa0\x80"), "UTF-8"),
+        (MINIMAL.replace(b"hi", b"\xc0\xaf"), "UTF-8"),
+        (MINIMAL.replace(b"hi", b"\\ud83d"), "Unicode"),
+        (MINIMAL.replace(b'"hi"', b"NaN"), "NaN"),
+        (b'{"schema":"scenario/1","engine":{"watermark":NaN}}', "NaN"),
+        (b'{"schema":"scenario/1","engine":{"watermark":Infinity}}', "Infinity"),
+        (b'{"schema":"scenario/1","engine":{"watermark":-Infinity}}', "Infinity"),
+        (b'{"schema":"scenario/1","engine":{"watermark":1e999}}', "too large"),
+        (b'{"schema":"scenario/1","engine":{"num_blocks":1e999}}', "too large"),
+        (b'{"schema":"scenario/1","engine":{"num_blocks":' + b"9" * 31 + b"}}", "num_blocks"),
+        (b'{"schema":"scenario/1","engine":{"num_blocks":' + b"9" * 10_000 + b"}}", "too large"),
+        (b'{"schema":"scenario/1","schema":"scenario/1"}', "twice"),
+        (b'{"schema":"scenario/1","engine":{"num_blocks":4,"num_blocks":4}}', "twice"),
+        (MINIMAL.replace(b'"prompt"', b'"id"'), "twice"),
+        (MINIMAL.replace(b'"', b"'"), "not JSON"),
+        (b"// a scenario\n" + MINIMAL, "not JSON"),
+        (MINIMAL[:-1] + b",}", "not JSON"),
+        (b"\x1f\x8b\x08\x00", "UTF-8"),
+        (b"\x00" * 10, "not JSON"),
+    ],
+    ids=lambda value: repr(value[:40]) if isinstance(value, bytes) else "",
+)
+def test_a_file_that_is_not_strict_json_is_refused(
+    tmp_path: Path, content: bytes, words: str
+) -> None:
+    path = tmp_path / "scenario.json"
+    path.write_bytes(content)
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.from_file(path)
+    assert words in str(caught.value)
+
+
+def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.json"
+    path.write_bytes(b"\xef\xbb\xbf" + MINIMAL)
+    assert Scenario.from_file(path).requests[0].prompt == "hi"
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'], ids=repr)
+def test_a_nesting_bomb_is_refused_without_recursion(opening: bytes) -> None:
+    with pytest.raises(ScenarioError, match="nested more than 64 levels"):
+        Scenario.from_json(opening * 200_000)
+
+
+def test_brackets_in_a_text_do_not_nest() -> None:
+    text = "[{" * 500 + '\\"' * 3
+    checked = Scenario.from_json(json.dumps(scenario({"id": "A", "prompt": text})))
+    assert checked.requests[0].prompt == text
+
+
+@pytest.mark.parametrize("missing", ["missing.json", "folder", "missing/scenario.json"])
+def test_a_file_that_cannot_be_read_is_an_input_error(tmp_path: Path, missing: str) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputFileError, match="cannot read"):
+        Scenario.from_file(tmp_path / missing)
+
+
+# ---- sizes -------------------------------------------------------------------------------------
+
+
+def test_a_prompt_of_10_mb_is_one_short_error() -> None:
+    """Text and tokens beyond a million are refused, quickly, and the value is not repeated."""
+    started = time.monotonic()
+    for fields in ({"prompt": "x" * 10_000_000}, {"prompt_tokens": [1] * 2_000_000}):
+        error = refused(scenario({"id": "A", **fields}))
+        assert error.path in ("requests[0].prompt", "requests[0].prompt_tokens")
+    with pytest.raises(ScenarioError, match=r"requests\[0\].prompt"):
+        Scenario.from_json(
+            b'{"schema":"scenario/1","requests":[{"id":"A","prompt":"' + b"y" * 10_000_000 + b'"}]}'
+        )
+    assert time.monotonic() - started < 20
+
+
+def test_a_prompt_of_a_million_characters_is_read_and_rejected_on_arrival() -> None:
+    run = run_of({"id": "A", "prompt": "é" * 1_000_000}, req("B", [1], max_tokens=1))
+    (rejected,) = events(run, "request_rejected")
+    assert (rejected["reason"], rejected["needed"]) == ("prompt_too_long", 2_000_000)
+    assert run.results["B"]["finish_reason"] == "max_tokens"
+
+
+def test_more_than_100_000_requests_are_refused() -> None:
+    request = req("A", [1])
+    assert refused(scenario(*[request] * 100_001)).path == "requests"
+
+
+def test_a_text_above_the_limit_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(ScenarioError, match="the limit is"):
+        Scenario.from_json(b" " * (MAX_BYTES + 1))
+
+
+def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(200 * MiB)  # sparse: takes no disk
+    with pytest.raises(ScenarioError, match="the limit is"):
+        Scenario.from_file(path)
+
+
+def test_every_error_is_one_of_the_projects_own() -> None:
+    assert issubclass(ScenarioError, KVScopeError) and issubclass(InputFileError, KVScopeError)
+
+
+def test_no_requests_no_steps() -> None:
+    run = simulate(Scenario.from_dict({"schema": "scenario/1"}))
+    assert run.steps == [] and run.results == {}

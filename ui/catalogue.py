@@ -1,0 +1,43 @@
+"""The built-in scenarios: plain scenario files, and a list that says what each one shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+
+from ui.paths import LESSONS, SCENARIOS
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """slug: its name in links, and the file's. shows, look: what it shows, and where to look."""
+
+    slug: str
+    group: str
+    title: str
+    shows: str
+    look: str
+
+    @property
+    def text(self) -> str:
+        """The scenario file, as it is."""
+        return (SCENARIOS / f"{self.slug}.json").read_text(encoding="utf-8")
+
+
+@cache
+def entries() -> dict[str, Entry]:
+    """Every built-in scenario by slug, in the order of the course."""
+    items = json.loads((LESSONS / "catalogue.json").read_text(encoding="utf-8"))
+    return {item["slug"]: Entry(**item) for item in items}
+
+
+@cache
+def words() -> dict[str, str]:
+    """The text of the token ids that the built-in scenarios use.
+
+    Without a model a token id stands for nothing; this list gives those of the built-in scripts a
+    word each, so that a sequence can be read. It changes no decision of the engine.
+    """
+    loaded: dict[str, str] = json.loads((LESSONS / "words.json").read_text(encoding="utf-8"))
+    return loaded

@@ -1,0 +1,185 @@
+"""What the block pool page plays: kept in the session, mirrored in the address.
+
+A choice is ``scenario:<slug>``, ``run:<name>``, ``own`` (the visitor's scenario) or ``file`` (a run
+file that the visitor brought). The address is read when someone arrives by a link and written
+whenever the choice changes, so the address always opens the picture one is looking at. A run file
+has no address: it exists on the visitor's side only.
+"""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+
+from core.errors import KVScopeError, ScenarioError
+from core.scenario import Scenario
+from ui import catalogue, forms, links, runs
+
+DEFAULT = "scenario:two-answers"
+CHOICE = "bp.choice"
+OWN = "bp.own"
+FILE = "bp.file"
+STEP = "bp.step"
+BLOCK = "bp.block"
+NOTICE = "bp.notice"
+_SEEN = "bp.seen"
+_SELECT = "bp.select"
+_KEYS = ("scenario", "run", "own")
+_PLACE = ("step", "block")
+
+
+def start() -> None:
+    """Take over what the address asks for, if someone has just arrived by it."""
+    state = st.session_state
+    params = {k: st.query_params[k] for k in (*_KEYS, *_PLACE) if k in st.query_params}
+    asked = {k: v for k, v in params.items() if k in _KEYS}
+    if CHOICE in state and (not asked or asked == state.get(_SEEN)):
+        return
+    state[NOTICE] = None
+    state[STEP], state[BLOCK] = 0, None
+    state.setdefault(CHOICE, DEFAULT)
+    try:
+        target = links.read(params)
+    except links.LinkError as exc:
+        _refuse(str(exc))
+        return
+    state[STEP], state[BLOCK] = target.step or 0, target.block
+    if target.own_text is not None:
+        state[OWN] = target.own_text
+        state[CHOICE] = "own"
+    elif target.run is not None:
+        _take_run(target.run)
+    elif target.scenario is not None:
+        _take_scenario(target.scenario)
+
+
+def _take_run(name: str) -> None:
+    try:
+        runs.recorded(name)
+    except KVScopeError as exc:
+        _refuse(f"The recorded run of this link cannot be played. {exc}")
+    else:
+        st.session_state[CHOICE] = f"run:{name}"
+
+
+def _take_scenario(slug: str) -> None:
+    if slug in catalogue.entries():
+        st.session_state[CHOICE] = f"scenario:{slug}"
+    else:
+        _refuse(f"This link asks for a scenario called {slug[:60]!r}, and there is none.")
+
+
+def _refuse(why: str) -> None:
+    st.session_state[CHOICE] = DEFAULT
+    st.session_state[NOTICE] = f"{why.rstrip('.')}. Here is the first scenario instead."
+
+
+def choose(choice: str) -> None:
+    """Change what is played; the picture starts at step 0."""
+    st.session_state[CHOICE] = choice
+    st.session_state[STEP], st.session_state[BLOCK] = 0, None
+    st.session_state[NOTICE] = None
+    for key in _PLACE:
+        if key in st.query_params:
+            del st.query_params[key]
+
+
+def set_own(scenario: Scenario) -> None:
+    """Play a scenario of one's own."""
+    st.session_state[OWN] = forms.pretty(scenario)
+    choose("own")
+
+
+def options() -> dict[str, str]:
+    """Every choice with its title, in the order of the list."""
+    out = {f"scenario:{e.slug}": e.title for e in catalogue.entries().values()}
+    for item in runs.list_recorded():
+        out[f"run:{item.name}"] = f"Recorded: {item.title}"
+    if st.session_state.get(OWN):
+        out["own"] = "Your own scenario"
+    if st.session_state.get(FILE):
+        out["file"] = f"Your file: {st.session_state[FILE][0]}"
+    return out
+
+
+def select() -> None:
+    """The list of everything that can be played."""
+    listed = options()
+    state = st.session_state
+    if state[CHOICE] not in listed:
+        choose(DEFAULT)
+    state[_SELECT] = state[CHOICE]  # the list follows the choice, wherever it was made
+    st.selectbox(
+        "What to play",
+        list(listed),
+        format_func=listed.__getitem__,
+        key=_SELECT,
+        on_change=lambda: choose(state[_SELECT]),
+        label_visibility="collapsed",
+        width=335,
+    )
+
+
+def current_run() -> runs.Played:
+    """The run of the present choice. Raises KVScopeError."""
+    kind, _, name = st.session_state[CHOICE].partition(":")
+    if kind == "scenario":
+        return runs.simulate(catalogue.entries()[name].text)
+    if kind == "run":
+        return runs.recorded(name)
+    if kind == "own":
+        return runs.simulate(st.session_state[OWN])
+    played: runs.Played = st.session_state[FILE][1]
+    return played
+
+
+def scenario_text() -> str | None:
+    """The present choice's scenario as JSON for the editor; None if it cannot be had."""
+    kind, _, name = st.session_state[CHOICE].partition(":")
+    if kind == "scenario":
+        return catalogue.entries()[name].text
+    if kind == "own":
+        text: str = st.session_state[OWN]
+        return text
+    try:
+        return forms.pretty(Scenario.from_dict(current_run().header["scenario"]))
+    except KVScopeError:
+        return None
+
+
+def write_address() -> str | None:
+    """Put the present choice into the address. Returns a sentence where it does not fit."""
+    kind, _, name = st.session_state[CHOICE].partition(":")
+    wanted: dict[str, str] = {}
+    problem = None
+    if kind in ("scenario", "run"):
+        wanted[kind] = name
+    elif kind == "own":
+        packed = _packed_own()
+        if packed is None:
+            problem = "This scenario is too long for a link. Send it as a file."
+        else:
+            wanted["own"] = packed
+    else:
+        problem = "A run file from your disk has no link. Send the file."
+    for key in _KEYS:
+        if key in wanted:
+            if st.query_params.get(key) != wanted[key]:
+                st.query_params[key] = wanted[key]
+        elif key in st.query_params:
+            del st.query_params[key]
+    st.session_state[_SEEN] = wanted
+    return problem
+
+
+def _packed_own() -> str | None:
+    text = st.session_state[OWN]
+    try:
+        return links.pack(forms.minimal(Scenario.from_json(text)))
+    except ScenarioError:
+        pass
+    try:  # not a scenario yet: the link still carries what was typed, if it is JSON at all
+        return links.pack(json.loads(text))
+    except (ValueError, RecursionError, AttributeError):
+        return None

@@ -1,0 +1,27 @@
+"""The pages that exist. Imports nothing slow: navigation is declared before everything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from ui.paths import PAGES
+
+
+def home() -> Any:
+    return st.Page(PAGES / "home.py", title="Home", icon=":material/home:", default=True)
+
+
+def block_pool() -> Any:
+    return st.Page(
+        PAGES / "block_pool.py",
+        title="Block pool",
+        icon=":material/grid_view:",
+        url_path="block_pool",
+    )
+
+
+def sections() -> dict[str, list[Any]]:
+    """Sections of the course with their pages, in order."""
+    return {"Start": [home()], "Memory": [block_pool()]}

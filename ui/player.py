@@ -1,0 +1,41 @@
+"""The player on a page. What the reader does there and the address are kept in step here."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from ui import choice, runs
+from ui.components.run_player import run_player
+
+
+@st.fragment
+def draw(played: runs.Played, *, present: bool) -> None:
+    """Play a run from the step that the link names.
+
+    A fragment: a step at which the reader stops goes into the address and redraws nothing else.
+    """
+    state = st.session_state
+    link = {k: st.query_params[k] for k in ("scenario", "run", "own") if k in st.query_params}
+    shown = run_player(
+        played.packed,
+        key="player",
+        step=state[choice.STEP],
+        block=state[choice.BLOCK],
+        present=present,
+        link=urlencode(link),
+        title=played.header["scenario"].get("name") or None,
+    )
+    if shown.present is not None and shown.present != present:
+        if shown.present:
+            st.query_params["present"] = "1"
+        elif "present" in st.query_params:
+            del st.query_params["present"]
+        st.rerun(scope="app")
+    for name in ("step", "block"):
+        # The component keeps its last commit when the run changes: only a new one counts.
+        value, seen = shown.get(name), f"bp.{name}.seen"
+        if value is not None and value != state.get(seen):
+            state[seen] = value
+            st.query_params[name] = str(int(value))

@@ -1,0 +1,58 @@
+"""The app's own HTTP routes, on the same origin as its pages.
+
+GET /api/health      what is installed, for a script or a load balancer
+GET /runs/<name>     a recorded run, as the file that it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from ui import runs, status, warm
+
+
+async def health(request: Request) -> Response:
+    """The app answers; the engine may be absent, and that is said, not hidden."""
+    state = status.engine_state()
+    return JSONResponse(
+        {
+            "status": "ok",
+            "version": status.version(),
+            "torch_installed": state.torch_version is not None,
+            "model_fetched": state.model_fetched,
+            "recorded_runs": len(runs.recorded_names()),
+        },
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+async def run_file(request: Request) -> Response:
+    """A recorded run by its exact file name. Any other name is simply not there."""
+    path = runs.recorded_path(request.path_params["name"])
+    if path is None:
+        return PlainTextResponse("There is no recorded run of that name.\n", status_code=404)
+    return FileResponse(
+        path,
+        filename=path.name,
+        media_type="application/gzip",
+        headers={"X-Content-Type-Options": "nosniff"},
+    )
+
+
+ROUTES = [
+    Route("/api/health", health, methods=["GET"]),
+    Route("/runs/{name}", run_file, methods=["GET"]),
+]
+
+
+@asynccontextmanager
+async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
+    """Do the slow imports before the first visitor comes."""
+    warm.start()
+    yield {}

@@ -1,0 +1,203 @@
+"""The one place where pages get a run: simulated here, recorded on disk, or brought by a visitor.
+
+A `Played` is to be read and never changed: all visitors share it.
+Whatever goes wrong is a `KVScopeError` with one sentence for the person.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from core.errors import KVScopeError, RunError, ScenarioError
+from core.scenario import Scenario
+from ui import catalogue, status
+from ui.components.run_player import PackedRun, pack
+from ui.paths import runs_dir
+
+SUFFIX = ".run.json.gz"
+MAX_UPLOAD_BYTES = 8 * 1024 * 1024
+MAX_OPENED_BYTES = 48 * 1024 * 1024
+"""Most that an uploaded file may expand to."""
+MAX_BLOCKS = 65_536
+MAX_REQUESTS = 2_000
+MAX_PROMPT_TOKENS = 400_000
+MAX_OUTPUT_TOKENS = 40_000
+MAX_LAST_STEP = 5_000
+"""What one visitor may ask of a process that all of them share."""
+
+RunData = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A run in the form in which the browser gets it, and its header.
+
+    Only text is kept: as Python objects a long run takes ten times the room.
+    """
+
+    header: RunData
+    packed: PackedRun
+
+    @classmethod
+    def of(cls, data: RunData) -> Played:
+        return cls(data["header"], pack(data))
+
+    def data(self) -> RunData:
+        """The whole run, read anew from its text."""
+        loaded: RunData = json.loads(self.packed.text)
+        return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A recorded run on disk: its name in links, its title, and its label's detail."""
+
+    name: str
+    title: str
+    detail: str
+
+
+def check_size(scenario: Scenario) -> None:
+    """Refuse what would keep the other visitors waiting. Raises ScenarioError."""
+    engine = scenario.engine
+    if engine.num_blocks > MAX_BLOCKS:
+        raise ScenarioError(
+            "engine.num_blocks",
+            f"{engine.num_blocks:,} is more than the {MAX_BLOCKS:,} blocks that this page runs; "
+            "`python -m core simulate` takes more",
+        )
+    if len(scenario.requests) > MAX_REQUESTS:
+        raise ScenarioError(
+            "requests", f"{len(scenario.requests):,}; this page runs {MAX_REQUESTS:,}"
+        )
+    prompts = outputs = 0
+    for i, request in enumerate(scenario.requests):
+        last = max(request.arrive_step, request.cancel_step or 0)
+        if last > MAX_LAST_STEP:
+            raise ScenarioError(
+                f"requests[{i}].arrive_step", f"step {last:,}; this page runs to {MAX_LAST_STEP:,}"
+            )
+        prompt = len(request.prompt_tokens or ()) or len((request.prompt or "").encode())
+        room = max(0, engine.max_model_len - prompt)
+        prompts += prompt
+        outputs += request.n * min(request.max_tokens, room)
+    for what, tokens, most in (
+        ("prompt", prompts, MAX_PROMPT_TOKENS),
+        ("output", outputs, MAX_OUTPUT_TOKENS),
+    ):
+        if tokens > most:
+            raise ScenarioError(
+                "requests",
+                f"up to {tokens:,} {what} tokens in all; this page runs {most:,}, "
+                "`python -m core simulate` takes more",
+            )
+
+
+@st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
+def simulate(text: str) -> Played:
+    """Run a scenario without a model. Raises ScenarioError."""
+    from core.simulate import simulate as run_scenario
+
+    scenario = Scenario.from_json(text).scripted()
+    check_size(scenario)
+    run = run_scenario(scenario).to_dict()
+    known = catalogue.words()
+    texts = run["header"].setdefault("token_text", {})
+    for token in _token_ids(run):
+        if token not in texts and token in known:
+            texts[token] = known[token]
+    return Played.of(run)
+
+
+def _token_ids(run: RunData) -> set[str]:
+    ids = {str(t) for tokens in run["header"]["prompts"].values() for t in tokens}
+    for request in run["header"]["scenario"]["requests"]:
+        script = request.get("output_tokens") or []
+        for part in script:
+            ids.update(map(str, part if isinstance(part, list) else [part]))
+    return ids
+
+
+def recorded_names() -> list[str]:
+    """Names of the recorded runs, sorted; empty where the folder is missing."""
+    try:
+        found = sorted(p.name for p in runs_dir().iterdir() if p.name.endswith(SUFFIX))
+    except OSError:
+        return []
+    return [name.removesuffix(SUFFIX) for name in found if _safe(name)]
+
+
+def _safe(name: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) is not None and ".." not in name
+
+
+def recorded_path(name: str) -> Path | None:
+    """The file of a recorded run, by its name with or without the suffix. None: there is none."""
+    name = name if name.endswith(SUFFIX) else name + SUFFIX
+    if not _safe(name):
+        return None
+    path = runs_dir() / name
+    return path if path.is_file() else None
+
+
+def recorded(name: str) -> Played:
+    """A recorded run. Raises RunError."""
+    path = recorded_path(name)
+    if path is None:
+        raise RunError(f"there is no recorded run called {name[:60]!r} on this server")
+    return _recorded(str(path), path.stat().st_mtime_ns)
+
+
+@st.cache_resource(ttl=3600, max_entries=16, show_spinner=False)
+def _recorded(path: str, mtime_ns: int) -> Played:
+    from core.trace.run import read_run
+
+    return Played.of(read_run(path).to_dict())
+
+
+def list_recorded() -> list[Recorded]:
+    """Every recorded run that can be read. A damaged one is left out: it must not hide the rest."""
+    out = []
+    for name in recorded_names():
+        try:
+            header = recorded(name).header
+        except KVScopeError:
+            continue
+        title = header["scenario"].get("name") or name
+        out.append(Recorded(name, title, label(header)[1]))
+    return out
+
+
+SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+
+
+def label(header: RunData) -> tuple[str, str]:
+    """Where a run comes from: the word, and the detail that belongs to it."""
+    if header["label"] == "SIMULATED":
+        return "SIMULATED", "real scheduler and blocks, scripted tokens"
+    source = header["source"]
+    model = status.MODEL_NAME if source["model"] == status.DEFAULT_MODEL else source["model"]
+    when = datetime.fromisoformat(header["recorded_at"].replace("Z", "+00:00"))
+    dtype = SHORT_DTYPES.get(source["dtype"], source["dtype"])
+    parts = [source["device"], model, dtype, f"{when.day} {when:%b %Y}"]
+    return header["label"], ", ".join(part for part in parts if part)
+
+
+_RUN_START = re.compile(rb'\s*\{\s*"schema"\s*:\s*"run/')
+
+
+def open_file(data: bytes) -> tuple[str, Any]:
+    """A visitor's file: ``("run", Played)`` or ``("scenario", text)``. Raises KVScopeError."""
+    if data[:2] != b"\x1f\x8b" and not _RUN_START.match(data):
+        Scenario.from_json(data)
+        return "scenario", data.decode("utf-8-sig")
+    from core.trace.run import parse_run
+
+    return "run", Played.of(parse_run(data, MAX_OPENED_BYTES).to_dict())

@@ -1,0 +1,38 @@
+"""Slow imports, done once and early, and then kept out of the garbage collector's way.
+
+A full collection walks every object that the imports left behind, with the interpreter held, while
+every visitor waits. `gc.freeze()` moves those objects where the collector does not look.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+import threading
+
+# What a first visit would otherwise import. Never torch.
+MODULES = ("pandas", "streamlit.dataframe_util", "core.simulate", "core.trace.run", "ui.runs")
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long one thread may hold the interpreter. Shorter than Python's 5 ms: with many visitors the
+answer to a click is short work that should not queue behind another's long work."""
+
+_started = threading.Lock()
+
+
+def start() -> None:
+    """Begin in the background, once per process."""
+    if _started.acquire(blocking=False):
+        threading.Thread(target=_warm, name="warm-imports", daemon=True).start()
+
+
+def _warm() -> None:
+    for name in MODULES:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue  # the page that needs it says so
+    gc.collect()
+    gc.freeze()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
