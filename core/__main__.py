@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from io import TextIOWrapper
 from typing import NoReturn
 
 from core.commands import generate, models, record, replay, simulate
@@ -34,6 +35,11 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; its exit code."""
     args = parser().parse_args(arguments)
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (to the end of the process)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may know less than Unicode
     try:
         code: int = args.run(args)
         sys.stdout.flush()
@@ -44,6 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    except OSError as exc:  # files report their own errors: this is standard output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"error: cannot write the output: {exc.strerror or exc}", file=sys.stderr)
+        return 2
     except KVScopeError as exc:
         line = " ".join(str(exc).split())
         print(f"error: {line}", file=sys.stderr)
@@ -56,8 +66,8 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    except MemoryError:
-        print("error: out of memory", file=sys.stderr)
+    except (MemoryError, FloatingPointError) as exc:
+        print(f"error: {str(exc) or 'out of memory'}", file=sys.stderr)
         return 2
 
 

@@ -18,12 +18,13 @@ from time import perf_counter
 from typing import Any
 
 from core.config import EngineConfig
-from core.errors import KVScopeError
+from core.errors import KVScopeError, RequestError, ScenarioError
 from core.kv.contiguous import ContiguousKVManager
 from core.kv.manager import KVCacheManager
 from core.request import Request, Sequence
 from core.runner import Runner
 from core.scenario import RequestSpec, Scenario
+from core.sched.admission import reject
 from core.sched.scheduler import Scheduler
 from core.trace.recorder import Recorder
 from core.trace.reducer import Reducer
@@ -33,8 +34,8 @@ MAX_STEPS = 2_000_000
 """A run that goes on longer is given up: no scenario within the limits needs as many."""
 
 
-class EngineStuckError(KVScopeError):
-    """Nothing runs, nothing is to come, and yet somebody waits: an error of the engine."""
+class EngineFailedError(KVScopeError):
+    """A step did not come to its end, or nobody can run although somebody waits."""
 
 
 class StateMismatchError(AssertionError):
@@ -59,7 +60,7 @@ class Engine:
         keep_state: bool = False,
         label: str = "SIMULATED",
     ) -> None:
-        self.scenario = scenario
+        self._settings = dataclasses.replace(scenario, requests=())
         self.config: EngineConfig = scenario.engine
         self.runner = runner
         self.recorder = Recorder() if trace else None
@@ -69,43 +70,70 @@ class Engine:
         self.scheduler = Scheduler(self.config, self.kv, emit)
         self.requests: list[Request] = []
         self.num_steps = 0
+        self._ids: set[str] = set()
+        self._failed: str | None = None
         self._label = label
         self._keep_state = keep_state
         self._idle_steps = 0
         self._to_arrive: list[Request] = []  # the next one last
         self._to_cancel: dict[int, list[Request]] = {}
         self._shadow = Reducer(self._header()) if trace and debug else None
-        self._expect(scenario.requests)
+        self._expect([self._request(spec, i) for i, spec in enumerate(scenario.requests)])
 
-    def add(self, specs: Listing[RequestSpec]) -> None:
-        """More requests for an engine that lives on; none may arrive before the next step.
+    @property
+    def scenario(self) -> Scenario:
+        """What the engine has been given so far."""
+        specs = tuple(request.spec for request in self.requests)
+        return dataclasses.replace(self._settings, requests=specs)
 
-        The run then covers all of the engine's life: its scenario grows by these requests.
+    def add(self, specs: Listing[RequestSpec]) -> list[Request]:
+        """More requests for an engine that lives on; all of them are taken, or none.
+
+        None may arrive before the next step. The run then covers all of the engine's life: its
+        scenario grows by these requests. Raises ScenarioError, and RequestError at once for what
+        would be rejected on arrival.
         """
-        late = next((spec.id for spec in specs if spec.arrive_step < self.num_steps), None)
-        if late is not None:
-            raise ValueError(f"request {late!r} would arrive in a step that has passed")
-        scenario = dataclasses.replace(self.scenario, requests=(*self.scenario.requests, *specs))
-        self.scenario = Scenario.from_dict(scenario.to_dict())
-        self._expect(specs)
-
-    def _expect(self, specs: Listing[RequestSpec]) -> None:
+        new = dataclasses.replace(self._settings, requests=tuple(specs))
+        Scenario.from_dict(new.to_dict())
         for spec in specs:
-            request = self.make_request(spec, len(self.requests))
-            self.requests.append(request)
-            self._to_arrive.append(request)
-            if spec.cancel_step is not None:
-                self._to_cancel.setdefault(spec.cancel_step, []).append(request)
+            if spec.id in self._ids:
+                raise ScenarioError("requests", f"the id {spec.id!r} is in use")
+            if spec.arrive_step < self.num_steps:
+                raise ScenarioError(
+                    "requests", f"{spec.id!r} would arrive in a step that has passed"
+                )
+        first = len(self.requests)
+        requests = [self._request(spec, first + i) for i, spec in enumerate(specs)]
+        for request in requests:
+            rejection = reject(self.config, request)
+            if rejection is not None:
+                raise RequestError(str(rejection))
+        self._expect(requests)
+        return requests
+
+    def _expect(self, requests: list[Request]) -> None:
+        for request in requests:
+            self._ids.add(request.id)
+            if request.spec.cancel_step is not None:
+                self._to_cancel.setdefault(request.spec.cancel_step, []).append(request)
             if self._shadow is not None:
                 self._shadow.prompts[request.id] = request.prompt_tokens.tolist()
+        self.requests += requests
+        self._to_arrive += requests
         self._to_arrive.sort(key=lambda r: (r.spec.arrive_step, r.order), reverse=True)
 
-    def make_request(self, spec: RequestSpec, order: int) -> Request:
-        """A request with its prompt as token ids."""
+    def _request(self, spec: RequestSpec, order: int) -> Request:
+        """A request with its prompt as token ids. Raises ScenarioError outside the vocabulary."""
         tokens = spec.prompt_tokens
         if tokens is None:
             assert spec.prompt is not None, "a scenario gives one or the other"
             return Request(spec, array("q", self.runner.tokenize(spec.prompt)), order)
+        limit = self.runner.vocab_size
+        if limit is not None and tokens and max(tokens) >= limit:
+            raise ScenarioError(
+                f"requests[{order}].prompt_tokens",
+                f"token id {max(tokens)} is outside the model's vocabulary of {limit:,}",
+            )
         return Request(spec, array("q", tokens), order)
 
     def cancel(self, request: Request) -> None:
@@ -113,15 +141,21 @@ class Engine:
 
         The scenario then says so, so that the run can be verified.
         """
-        if request not in self._to_arrive and all(seq.finished for seq in request.sequences):
+        arrived = request not in self._to_arrive
+        if request.spec.cancel_step is not None or (
+            arrived and all(seq.finished for seq in request.sequences)
+        ):
             return
         step = max(self.num_steps, request.spec.arrive_step + 1)
-        specs = list(self.scenario.requests)
-        specs[request.order] = dataclasses.replace(request.spec, cancel_step=step)
-        self.scenario = dataclasses.replace(self.scenario, requests=tuple(specs))
+        request.spec = dataclasses.replace(request.spec, cancel_step=step)
         due = self._to_cancel.setdefault(step, [])
         due.append(request)
         due.sort(key=lambda r: r.order)
+
+    @property
+    def failed(self) -> bool:
+        """A step went wrong half-way: the engine cannot go on."""
+        return self._failed is not None
 
     @property
     def done(self) -> bool:
@@ -129,7 +163,20 @@ class Engine:
         return not (self._to_arrive or self.scheduler.running or len(self.scheduler.waiting))
 
     def step(self) -> list[Sequence]:
-        """One step. Returns the sequences that got a token, in the order of sampling."""
+        """One step. Returns the sequences that got a token, in the order of sampling.
+
+        If anything goes wrong half-way (the runner raises, the user interrupts), tables and KV
+        contents may disagree: the engine is failed for good and says so. Raises EngineFailedError.
+        """
+        if self._failed is not None:
+            raise EngineFailedError(f"the engine failed in step {self.num_steps}: {self._failed}")
+        try:
+            return self._step()
+        except BaseException as exc:
+            self._failed = f"{type(exc).__name__}: {exc}"
+            raise
+
+    def _step(self) -> list[Sequence]:
         k = self.num_steps
         started = perf_counter()
         self.kv.step = k
@@ -140,7 +187,6 @@ class Engine:
         executed = perf_counter()
         grown = self.scheduler.update(batch, sampled, self.runner.eos_token_ids)
         self.num_steps = k + 1
-        self._guard(bool(batch.scheduled))
         if self.recorder is not None:
             overhead = scheduled - started + perf_counter() - executed
             forward_us, sample_us = self.runner.timing_us or (1e6 * (executed - scheduled), 0.0)
@@ -153,17 +199,18 @@ class Engine:
             )
         if self._shadow is not None:
             self._compare(self._shadow)
+        self._guard(bool(batch.scheduled))
         return grown
 
-    def run_to_end(self) -> Run:
-        """Step until done. Raises EngineStuckError."""
-        self.run_untraced()
-        return self.run()
-
-    def run_untraced(self) -> None:
-        """Step until done, for the results alone. Raises EngineStuckError."""
+    def finish(self) -> None:
+        """Step until done. Raises EngineFailedError."""
         while not self.done:
             self.step()
+
+    def run_to_end(self) -> Run:
+        """Step until done, and give the run."""
+        self.finish()
+        return self.run()
 
     def run(self) -> Run:
         """The steps so far as a Run."""
@@ -175,13 +222,17 @@ class Engine:
         return {seq.id: seq for request in self.requests for seq in request.sequences}
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """For each accepted sequence: finish_reason (None while it lives), num_cached_tokens."""
+        """For each accepted sequence: finish_reason (None while it lives), num_cached_tokens,
+        num_preemptions."""
         return {
-            seq.id: {
+            request.sequence_id(index): {
                 "finish_reason": seq.finish_reason,
-                "num_cached_tokens": seq.request.num_cached_tokens or 0,
+                "num_cached_tokens": request.num_cached_tokens or 0,
+                "num_preemptions": seq.num_preemptions,
             }
-            for seq in self.sequences().values()
+            for request in self.requests
+            for seq in request.sequences
+            for index in range(seq.index, seq.index + seq.num_places)
         }
 
     def snapshot(self) -> dict[str, Any]:
@@ -215,14 +266,15 @@ class Engine:
             self.scheduler.arrive(self._to_arrive.pop())
 
     def _guard(self, progressed: bool) -> None:
+        if self.num_steps > MAX_STEPS:
+            raise EngineFailedError(f"given up after {MAX_STEPS:,} steps")
         # A static batch whose last member preempted itself may pass one step without work.
         idle = not (progressed or self._to_arrive or self.done)
         self._idle_steps = self._idle_steps + 1 if idle else 0
-        if self._idle_steps > 2 or self.num_steps > MAX_STEPS:
+        if self._idle_steps > 2:
             waiting = self.scheduler.waiting.entries()
-            head = waiting[0].id if waiting else "nobody"
-            raise EngineStuckError(
-                f"step {self.num_steps - 1}: nothing can run; {len(waiting)} wait, {head} first; "
+            raise EngineFailedError(
+                f"nothing can run: {len(waiting)} wait, {waiting[0].id} first; "
                 f"{self.kv.num_free} of {self.config.num_blocks} blocks are free"
             )
 

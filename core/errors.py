@@ -31,6 +31,14 @@ class InputFileError(KVScopeError):
     """A file cannot be read or written, or is not text, or not JSON."""
 
 
+class RequestError(KVScopeError, ValueError):
+    """A request that can never be served; nothing was run."""
+
+
+class CacheInUseError(KVScopeError):
+    """The prefix cache cannot be reset while blocks are in use. Nothing was changed."""
+
+
 class UnsupportedError(KVScopeError):
     """A known setting that this version of the engine does not carry out."""
 

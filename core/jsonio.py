@@ -1,7 +1,7 @@
 """Reading JSON from people and networks: strict, bounded, and clear when it fails.
 
-Standard `json` accepts NaN, lets a duplicate key win silently, and recurses without a limit of
-its own. Here each of these is one error, and so are bytes that are not UTF-8.
+Standard `json` accepts NaN and lets a duplicate key win silently. Here each of these is one error,
+and so are bytes that are not UTF-8 and nesting deeper than the interpreter can follow.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from typing import Any
 import jsonschema_rs
 
 from core.errors import InputFileError
-
-MAX_DEPTH = 64
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -44,29 +42,7 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _check_depth(text: str, max_depth: int) -> None:
-    # Before parsing, so that hostile nesting never reaches the parser's recursion.
-    depth = 0
-    in_string = escaped = False
-    for ch in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif ch == "\\":
-                escaped = True
-            elif ch == '"':
-                in_string = False
-        elif ch == '"':
-            in_string = True
-        elif ch in "[{":
-            depth += 1
-            if depth > max_depth:
-                raise InputFileError(f"nested more than {max_depth} levels deep")
-        elif ch in "]}":
-            depth -= 1
-
-
-def loads(data: bytes | str, max_depth: int = MAX_DEPTH) -> Any:
+def loads(data: bytes | str) -> Any:
     """Parse JSON. Raises InputFileError for anything that is not strict JSON in UTF-8."""
     if isinstance(data, bytes):
         try:
@@ -75,9 +51,6 @@ def loads(data: bytes | str, max_depth: int = MAX_DEPTH) -> Any:
             raise InputFileError(f"not UTF-8 text: byte {exc.start} is invalid") from None
     else:
         text = data
-    # Fewer brackets than the limit cannot nest deeper than it: the scan is for the rest only.
-    if text.count("[") + text.count("{") > max_depth:
-        _check_depth(text, max_depth)
     try:
         return json.loads(
             text,
@@ -86,6 +59,8 @@ def loads(data: bytes | str, max_depth: int = MAX_DEPTH) -> Any:
             parse_float=_finite,
             parse_int=_integer,
         )
+    except RecursionError:
+        raise InputFileError("nested too deeply") from None
     except json.JSONDecodeError as exc:
         raise InputFileError(
             f"not JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}"

@@ -11,6 +11,7 @@ and `last_run` is the run of the engine's whole life so far.
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterator
 from collections.abc import Sequence as Listing
 from dataclasses import dataclass
@@ -19,18 +20,26 @@ from time import perf_counter
 from typing import Any
 
 from core.config import EngineConfig
-from core.engine import Engine
-from core.errors import KVScopeError, MismatchError, UnsupportedError
+from core.engine import Engine, EngineFailedError
+from core.errors import (
+    CacheInUseError,
+    MismatchError,
+    RequestError,
+    ScenarioError,
+    UnsupportedError,
+)
 from core.model.detokenizer import IncrementalDetokenizer
 from core.model.model_runner import ModelRunner
-from core.request import Request
+from core.request import Request, Sequence
 from core.scenario import RequestSpec, Scenario
-from core.sched.admission import reject
 from core.trace.run import Run, output_tokens
 
-
-class RequestError(KVScopeError, ValueError):
-    """A request that can never be served; nothing was run."""
+_DEFAULTS: dict[str, Any] = {
+    "num_blocks": 512,
+    "block_size": 16,
+    "max_num_seqs": 64,
+    "max_num_batched_tokens": 512,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +107,14 @@ def check_supported(scenario: Scenario) -> None:
 
 
 class LLM:
-    """A model, a block pool and a scheduler.
+    """A model, a block pool and a scheduler. Not for use from several threads.
 
     model: a catalogue name or a checkpoint directory. dtype: "bfloat16" or "float32". device:
-    "cpu", "cuda" or None for the best at hand. seed: of the engine. debug: check every step.
+    "cpu", "cuda" or None for the best at hand. seed: of the engine. trace: keep what `last_run`
+    needs (it grows with every token). debug: check every step.
     **engine: fields of `EngineConfig`; `max_model_len` defaults to what model and pool allow.
 
-    Raises ModelNotFound and the other errors of `core.model.errors`, ScenarioError.
+    Raises ScenarioError, UnsupportedError, ModelNotFound and the others of `core.model.errors`.
     """
 
     def __init__(
@@ -115,28 +125,24 @@ class LLM:
         device: str | None = None,
         threads: int | None = None,
         seed: int = 0,
+        trace: bool = True,
         debug: bool = False,
         **engine: Any,
     ) -> None:
-        settings = {"block_size": 16, "num_blocks": 512, "max_num_batched_tokens": 512, **engine}
-        settings.setdefault("max_num_seqs", 64)
+        self._trace, self._debug = trace, debug
+        settings = {**_DEFAULTS, **engine}
+        self._empty = _settings(model, seed, settings)  # before the weights are loaded
+        config = self._empty.engine
         self.runner = ModelRunner(
-            model,
-            dtype,
-            device,
-            int(settings["num_blocks"]),
-            int(settings["block_size"]),
-            threads,
-            seed,
+            model, dtype, device, config.num_blocks, config.block_size, threads, seed
         )
-        pool_tokens = settings["num_blocks"] * settings["block_size"]
-        settings.setdefault("max_model_len", min(self.runner.max_model_len, pool_tokens))
-        self._debug = debug
-        self._empty = Scenario.from_dict(
-            {"schema": "scenario/1", "seed": seed, "model": str(model), "engine": settings}
-        )
-        check_supported(self._empty)
+        if "max_model_len" not in engine:
+            pool_tokens = config.num_blocks * config.block_size
+            settings["max_model_len"] = min(self.runner.max_model_len, pool_tokens)
+            self._empty = _settings(model, seed, settings)
         self.engine = self._new_engine()
+        self._pending: dict[str, deque[TextDelta]] = {}
+        self._texts: dict[str, IncrementalDetokenizer] = {}
 
     @property
     def config(self) -> EngineConfig:
@@ -150,9 +156,20 @@ class LLM:
         return run
 
     def reset(self) -> None:
-        """A fresh engine: empty pool, empty prefix cache, step 0."""
+        """A fresh engine: empty pool, empty prefix cache, step 0. What still ran is forgotten."""
         self.runner.bind(self.config.num_blocks, self.config.block_size, self._empty.seed)
         self.engine = self._new_engine()
+        self._pending.clear()
+        self._texts.clear()
+
+    def reset_prefix_cache(self) -> None:
+        """Forget every cached prefix: a fresh engine, with a run of its own.
+
+        Raises CacheInUseError while requests are running.
+        """
+        if not self.engine.done:
+            raise CacheInUseError(f"{self.engine.kv.usage()['in_use']} blocks are in use")
+        self.reset()
 
     def generate(
         self,
@@ -162,38 +179,79 @@ class LLM:
         """Serve prompts (texts, or lists of token ids) together; answers in the prompts' order.
 
         Raises RequestError (a ValueError) at once, before anything runs, for a prompt that can
-        never be served: empty, too long, or larger than the pool.
+        never be served: empty, too long, or larger than the pool. If it is interrupted, its
+        requests are cancelled; if a step fails, the engine is reset.
         """
         started = perf_counter()
         requests = self._submit(prompts, sampling_params)
         times: dict[str, list[float]] = {}
-        while not self.engine.done:
-            for seq in self.engine.step():
-                times.setdefault(seq.id, []).append(perf_counter() - started)
+        try:
+            while not all(_ended(request) for request in requests):
+                for seq in self._step():
+                    times.setdefault(seq.id, []).append(perf_counter() - started)
+        except BaseException:
+            self._abandon(requests)
+            raise
         return [self._output(request, times) for request in requests]
 
     def stream(
         self, prompt: str | Listing[int], sampling_params: SamplingParams | None = None
     ) -> Iterator[TextDelta]:
-        """Serve one prompt, one delta per token. Closing the iterator cancels the request."""
-        (request,) = self._submit([prompt], sampling_params)
-        texts: dict[str, IncrementalDetokenizer] = {}
-        try:
-            while not self.engine.done:
-                for seq in self.engine.step():
-                    text = texts.setdefault(seq.id, IncrementalDetokenizer(self.runner.tokenizer))
-                    token = seq.tokens[-1]
-                    piece = text.push([token]) + (text.finish() if seq.finish_reason else "")
-                    yield TextDelta(request.id, seq.index, piece, token, seq.finish_reason)
-        finally:
-            self.engine.cancel(request)
+        """Serve one prompt, one delta per token. Closing the iterator cancels the request.
 
-    def reset_prefix_cache(self) -> None:
-        """Forget every cached prefix. Raises CacheInUseError while blocks are in use."""
-        self.engine.kv.reset_prefix_cache()
+        The request is submitted at once (RequestError as in `generate`); the engine steps when a
+        delta is asked for. Several streams may be read in turn: they share its steps.
+        """
+        (request,) = self._submit([prompt], sampling_params)
+        self._pending[request.id] = deque()
+        return self._deltas(request, self._pending[request.id])
+
+    def _deltas(self, request: Request, pending: deque[TextDelta]) -> Iterator[TextDelta]:
+        engine = self.engine
+        try:
+            while True:
+                while pending:
+                    yield pending.popleft()
+                if _ended(request):
+                    return
+                if self.engine is not engine:
+                    raise EngineFailedError("the engine was reset while this request ran")
+                self._step()
+        finally:
+            self._pending.pop(request.id, None)
+            if self.engine is engine and not _ended(request):
+                self._abandon([request])
+
+    def _step(self) -> list[Sequence]:
+        """One engine step; tokens of streamed requests go to their queues, whoever asked for it."""
+        grown = self.engine.step()
+        for seq in grown:
+            pending = self._pending.get(seq.request.id)
+            if pending is None:
+                continue
+            text = self._texts.setdefault(seq.id, IncrementalDetokenizer(self.runner.tokenizer))
+            token, reason = seq.tokens[-1], seq.finish_reason
+            piece = text.push([token])
+            if reason is not None:
+                piece += text.finish()
+                del self._texts[seq.id]
+            pending.append(TextDelta(seq.request.id, seq.index, piece, token, reason))
+        return grown
+
+    def _abandon(self, requests: list[Request]) -> None:
+        """End requests that nobody waits for any more, and give their blocks back."""
+        if self.engine.failed:
+            self.reset()
+            return
+        for request in requests:
+            self.engine.cancel(request)
+            for seq in request.sequences:
+                self._texts.pop(seq.id, None)
+        while not all(_ended(request) for request in requests):
+            self._step()
 
     def _new_engine(self) -> Engine:
-        return Engine(self._empty, self.runner, label="LIVE", debug=self._debug)
+        return Engine(self._empty, self.runner, label="LIVE", trace=self._trace, debug=self._debug)
 
     def _submit(
         self,
@@ -208,27 +266,15 @@ class LLM:
         if len(params) != len(texts):
             raise RequestError(f"{len(texts)} prompts, but {len(params)} sampling parameters")
         first = len(self.engine.requests)
-        specs = [
-            _spec(str(first + i), text, param, self.engine.num_steps)
-            for i, (text, param) in enumerate(zip(texts, params, strict=True))
-        ]
-        for spec in specs:
-            self._check(spec)
-        self.engine.add(specs)
-        return self.engine.requests[first:]
-
-    def _check(self, spec: RequestSpec) -> None:
-        rejection = reject(self.config, self.engine.make_request(spec, 0))
-        if rejection is None:
-            return
-        numbers = f"{rejection.needed:,} needed, {rejection.available:,} available"
-        sentence = {
-            "empty_prompt": "the prompt is empty",
-            "prompt_too_long": f"the prompt is too long for max_model_len: {numbers} (tokens)",
-            "exceeds_pool": f"the request can never fit the pool: {numbers} (blocks)",
-            "invalid": f"n is larger than max_num_seqs: {numbers} (sequences)",
-        }[rejection.reason]
-        raise RequestError(sentence)
+        try:
+            return self.engine.add(
+                [
+                    _spec(str(first + i), text, param, self.engine.num_steps)
+                    for i, (text, param) in enumerate(zip(texts, params, strict=True))
+                ]
+            )
+        except ScenarioError as exc:
+            raise RequestError(str(exc)) from None
 
     def _output(self, request: Request, times: dict[str, list[float]]) -> RequestOutput:
         return RequestOutput(
@@ -249,8 +295,24 @@ class LLM:
         )
 
 
+def _ended(request: Request) -> bool:
+    """It has arrived, and all its sequences are finished."""
+    return bool(request.sequences) and all(seq.finished for seq in request.sequences)
+
+
+def _settings(model: str | Path, seed: int, engine: dict[str, Any]) -> Scenario:
+    """A scenario without requests. Raises ScenarioError, UnsupportedError."""
+    scenario = Scenario.from_dict(
+        {"schema": "scenario/1", "seed": seed, "model": str(model), "engine": engine}
+    )
+    check_supported(scenario)
+    return scenario
+
+
 def _spec(name: str, prompt: Any, params: SamplingParams, step: int) -> RequestSpec:
     is_text = isinstance(prompt, str)
+    if not is_text and not all(type(token) is int for token in prompt):
+        raise RequestError("a prompt is a text, or a list of token ids")
     return RequestSpec(
         id=name,
         arrive_step=step,
@@ -307,7 +369,7 @@ def _warm_up(runner: ModelRunner, scenario: Scenario) -> None:
     """Compute two steps for nothing: first-use costs must not stand in the first step's timing."""
     config = dataclasses.replace(scenario.engine, prefix_cache="off", max_model_len=8)
     request = RequestSpec(id="warm-up", prompt_tokens=(0,), max_tokens=2, ignore_eos=True)
-    Engine(Scenario(engine=config, requests=(request,)), runner, trace=False).run_untraced()
+    Engine(Scenario(engine=config, requests=(request,)), runner, trace=False).finish()
     runner.bind(config.num_blocks, config.block_size, scenario.seed)
 
 
@@ -327,6 +389,10 @@ def verify_tokens(run: Run) -> None:
         raise UnsupportedError(
             f"recorded on {source['device']}, this is {again.header['source']['device']}"
         )
-    for name, tokens in output_tokens(run).items():
-        if output_tokens(again).get(name) != tokens:
+    tokens, tokens_again = output_tokens(run), output_tokens(again)
+    for name in sorted({*tokens, *tokens_again}):
+        if tokens.get(name) != tokens_again.get(name):
             raise MismatchError(f"{name}: the model samples other tokens than were recorded")
+        text, text_again = (one.results.get(name, {}).get("text") for one in (run, again))
+        if text != text_again:
+            raise MismatchError(f"{name}: the text is not that of its tokens")

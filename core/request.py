@@ -70,13 +70,6 @@ class Request:
         """``A`` for n = 1, else ``A#index``."""
         return self.id if self.spec.n == 1 else f"{self.id}#{index}"
 
-    def script_length(self, index: int) -> int | None:
-        """Tokens in the script of a sequence; None where there is no script."""
-        script = self.spec.output_tokens
-        if script is None:
-            return None
-        return len(script[index])
-
     def scripted_token(self, index: int, position: int) -> int:
         """Token `position` (from 0) of sequence `index` where no model samples."""
         script = self.spec.output_tokens
@@ -91,7 +84,7 @@ class Sequence:
     tokens: prompt and outputs, array('q'). num_computed_tokens: leading tokens whose keys and
     values are in `block_table`. num_places: sequences it stands for (n before the fork, then 1).
     block_keys: memo of the chained keys of its full blocks. num_cached_blocks: leading blocks of
-    the table that are matchable.
+    the table that are matchable. num_preemptions: how often it was sent back to the queue.
     """
 
     __slots__ = (
@@ -103,8 +96,8 @@ class Sequence:
         "num_cached_blocks",
         "num_computed_tokens",
         "num_places",
+        "num_preemptions",
         "num_prompt_tokens",
-        "preempted_count",
         "request",
         "sort_key",
         "status",
@@ -125,7 +118,7 @@ class Sequence:
         self.num_cached_blocks = 0
         self.status = Status.WAITING
         self.waiting_reason: str | None = None
-        self.preempted_count = 0
+        self.num_preemptions = 0
         self.finish_reason: str | None = None
         self.sort_key: tuple[int, ...] = (*request.sort_key, index)
 

@@ -53,6 +53,11 @@ class Runner(Protocol):
         ...
 
     @property
+    def vocab_size(self) -> int | None:
+        """Token ids are below this; None where any id will do."""
+        ...
+
+    @property
     def source(self) -> dict[str, Any]:
         """Where the tokens come from: device, dtype, model, model_sha256 (None where none)."""
         ...
@@ -86,8 +91,8 @@ class ScriptedRunner:
     A text prompt's tokens are its UTF-8 bytes. Sampled tokens come from `output_tokens`; without
     a script token j of sequence s of request i is 10⁶(i+1) + 10⁴s + j.
 
-    eos_token_ids, prompts, source: given when a recorded run of a real model is run again, so that
-    it ends where the model ended.
+    eos_token_ids, source: given when a recorded run of a real model is run again, so that it ends
+    where the model ended.
     """
 
     def __init__(
@@ -110,6 +115,10 @@ class ScriptedRunner:
     @property
     def source(self) -> dict[str, Any]:
         return self._source
+
+    @property
+    def vocab_size(self) -> int | None:
+        return None
 
     @property
     def kv_bytes_per_token(self) -> int | None:

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
+
 from core import jsonio
 from core.config import EngineConfig
 from core.errors import InputFileError, ScenarioError
@@ -77,10 +79,12 @@ class Scenario:
 
     @classmethod
     def from_dict(cls, data: Any) -> Scenario:
-        """Check and build. Raises ScenarioError with the path of the first offending field."""
+        """Check and build. Raises ScenarioError with the path of an offending field."""
         _check_schema(data)
         engine = EngineConfig(**_whole_numbers(data.get("engine", {}), _ENGINE_FLOATS))
-        requests = tuple(_request(raw) for raw in data.get("requests", []))
+        requests = tuple(
+            _request(raw, f"requests[{i}]") for i, raw in enumerate(data.get("requests", []))
+        )
         scenario = cls(
             name=data.get("name", ""),
             seed=int(data.get("seed", 0)),
@@ -147,15 +151,14 @@ def _check_schema(data: Any) -> None:
     if not isinstance(data, dict):
         raise ScenarioError("", f"a scenario is a JSON object, not {_kind(data)}")
     try:
-        errors = list(_validator().iter_errors(data))
-    except (ValueError, TypeError, OverflowError) as exc:  # not representable as JSON at all
-        raise ScenarioError("", f"not JSON data: {exc}") from None
-    if errors:
-        error = min(errors, key=lambda e: len(list(e.instance_path)))
+        _validator().validate(data)
+    except jsonschema_rs.ValidationError as error:
         message = str(error.message)
         if len(message) > 300:  # the message repeats the value, which may be a megabyte
             message = f"{message[:140]} … {message[-140:]}"
-        raise ScenarioError(jsonio.format_path(list(error.instance_path)), message)
+        raise ScenarioError(jsonio.format_path(list(error.instance_path)), message) from None
+    except (ValueError, TypeError, OverflowError) as exc:  # not representable as JSON at all
+        raise ScenarioError("", f"not JSON data: {exc}") from None
 
 
 def _kind(value: Any) -> str:
@@ -184,7 +187,7 @@ def _whole_numbers(raw: dict[str, Any], floats: frozenset[str]) -> dict[str, Any
     return out
 
 
-def _request(raw: dict[str, Any]) -> RequestSpec:
+def _request(raw: dict[str, Any], path: str) -> RequestSpec:
     fields = _whole_numbers(raw, _REQUEST_FLOATS)
     for key in ("prompt_tokens", "stop_token_ids"):
         if fields.get(key) is not None:
@@ -195,19 +198,23 @@ def _request(raw: dict[str, Any]) -> RequestSpec:
     if script is not None:
         nested = isinstance(script[0], list)
         scripts = script if nested else [script]
-        fields["output_tokens"] = tuple(tuple(int(t) for t in one) for one in scripts)
         n = fields.get("n", 1)
-        if nested != (n > 1) or len(scripts) != n:
+        mixed = any(isinstance(one, list) != nested for one in script)
+        if mixed or nested != (n > 1) or len(scripts) != n:
             raise ScenarioError(
-                f"request {raw['id']!r}.output_tokens",
+                f"{path}.output_tokens",
                 f"n = {n} needs {'one list' if n == 1 else f'a list of {n} lists'} of tokens",
             )
+        fields["output_tokens"] = tuple(tuple(int(t) for t in one) for one in scripts)
     return RequestSpec(**fields)
 
 
 def _check_rules(scenario: Scenario) -> None:
     """What a schema cannot say: rules across fields. Raises ScenarioError."""
     engine = scenario.engine
+    for field in ("name", "model"):
+        if not _is_unicode(getattr(scenario, field)):
+            raise ScenarioError(field, "not valid Unicode (a lone surrogate)")
     if not engine.chunked_prefill and engine.max_num_batched_tokens < engine.max_model_len:
         raise ScenarioError(
             "engine.max_num_batched_tokens",

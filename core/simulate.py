@@ -9,6 +9,7 @@ from core.engine import Engine
 from core.errors import MismatchError, RunError
 from core.runner import ScriptedRunner
 from core.scenario import Scenario
+from core.trace.reducer import Reducer
 from core.trace.run import Run, output_tokens
 
 
@@ -24,8 +25,10 @@ def simulate(scenario: Scenario, *, keep_state: bool = False, debug: bool = Fals
 def verify(run: Run) -> None:
     """Run scheduler and block manager again on the recorded arrivals and tokens, without torch.
 
-    All but timings must match. Also checks that the events lead to the recorded states, if any.
-    Raises MismatchError that names the first difference.
+    All but timings must match: every event, share and usage of every step, and the results. Also
+    checks that the events lead to the recorded usage, and states if any. A scripted run's tokens
+    are checked against the script; a model's tokens and texts need `verify --tokens`, and the
+    display texts of tokens are not checked. Raises MismatchError that names the first difference.
     """
     try:
         _verify_states(run)
@@ -33,44 +36,46 @@ def verify(run: Run) -> None:
         raise
     except RunError as exc:  # an event that does not fit the state
         raise MismatchError(str(exc)) from None
-    again = Engine(_as_scripted(run), _RecordedRunner(run), label=run.header["label"])
+    scripted = run.header["source"]["model"] == "none"
+    if scripted != (run.header["label"] == "SIMULATED"):
+        raise MismatchError(f"label {run.header['label']} for source {run.header['source']}")
+    runner = ScriptedRunner() if scripted else _RecordedRunner(run)
+    again = Engine(_as_scripted(run), runner, label=run.header["label"])
     for index, recorded in enumerate(run.steps):
         if again.done:
-            raise MismatchError(
-                f"step {index} is recorded, but the run ends after step {index - 1}"
-            )
-        try:
-            again.step()
-        except (KeyError, IndexError):
-            raise MismatchError(
-                f"step {index}: more tokens are sampled than were recorded"
-            ) from None
+            raise MismatchError(f"step {index} is recorded, but the run ends before it")
+        again.step()
         assert again.recorder is not None
         _compare(index, recorded, again.recorder.step(index))
     if not again.done:
-        raise MismatchError(f"the run goes on after step {len(run.steps) - 1}, the last recorded")
-    for name, result in again.results().items():
-        recorded_result = run.results.get(name, {})
+        raise MismatchError(f"the run goes on after its {len(run.steps)} recorded steps")
+    _verify_results(run.results, again.results())
+
+
+def _verify_results(recorded: dict[str, Any], again: dict[str, Any]) -> None:
+    if recorded.keys() != again.keys():
+        raise MismatchError(f"results: recorded {sorted(recorded)}, run again {sorted(again)}")
+    for name, result in again.items():
         for key, value in result.items():
-            old = recorded_result.get(key, value)
-            if old != value:
+            if recorded[name].get(key) != value:
+                old = recorded[name].get(key)
                 raise MismatchError(f"results.{name}.{key}: recorded {old!r}, run again {value!r}")
 
 
 def _verify_states(run: Run) -> None:
-    for record, state in zip(run.steps, run.states(), strict=True):
+    shadow = Reducer(run.header)
+    for record in run.steps:
+        shadow.apply_step(record)
+        step = record["step"]
+        if record["usage"] != shadow.usage():
+            raise MismatchError(f"step {step}: usage is not what the events give")
         kept = record.get("state")
-        if kept is not None and kept != state:
+        if kept is None:
+            continue
+        state = shadow.state()
+        if kept != state:
             part = next((key for key in state if kept.get(key) != state[key]), "state")
-            raise MismatchError(
-                f"step {record['step']}: the recorded {part} is not what the events give"
-            )
-        usage = record["usage"]
-        in_use = len(state["ref_counts"])
-        idle = sum(1 for entry in state["cached"].values() if not entry["lock_ref"])
-        free = len(state["free_order"]) - idle
-        if (usage["free"], usage["cached"], usage["in_use"]) != (free, idle, in_use):
-            raise MismatchError(f"step {record['step']}: usage is not what the events give")
+            raise MismatchError(f"step {step}: the recorded {part} is not what the events give")
 
 
 def _compare(index: int, recorded: dict[str, Any], again: dict[str, Any]) -> None:
@@ -96,10 +101,12 @@ def _as_scripted(run: Run) -> Scenario:
     """The recorded scenario with its prompts as token ids."""
     scenario = run.scenario
     prompts = _prompts(run)
+    if prompts.keys() != {request.id for request in scenario.requests}:
+        raise MismatchError("header.prompts are not those of the scenario's requests")
     for request in scenario.requests:
-        if request.id not in prompts:
-            raise MismatchError(f"header.prompts lacks request {request.id!r}")
         given = request.prompt_tokens
+        if given is None and scenario.model == "none":
+            given = tuple(ScriptedRunner().tokenize(request.prompt or ""))
         if given is not None and list(given) != prompts[request.id]:
             raise MismatchError(f"header.prompts differs from the scenario for {request.id!r}")
     requests = tuple(
@@ -127,5 +134,10 @@ class _RecordedRunner(ScriptedRunner):
                 seq.request.sequence_id(index)
                 for index in range(seq.index, seq.index + item.num_samples)
             ]
-            out.append([self._tokens[name][seq.num_output_tokens] for name in names])
+            try:
+                out.append([self._tokens[name][seq.num_output_tokens] for name in names])
+            except (KeyError, IndexError):
+                raise MismatchError(
+                    f"step {batch.step}: {names[0]} samples more tokens than were recorded"
+                ) from None
         return out

@@ -57,7 +57,7 @@ def ceil_div(a, b):
 
 
 class Sequence:
-    """One sequence. Before the fork of an n > 1 request, its #0 is the unit that stands for all n."""
+    """One sequence. Before an n > 1 request forks, its #0 is the unit that stands for all n."""
 
     def __init__(self, request, index, unit_of):
         self.request = request
@@ -266,7 +266,7 @@ class Simulation:
 
     def run(self):
         records = []
-        # READING: "nothing is to come" means arrivals; a cancel due later than that changes nothing.
+        # READING: "nothing is to come" means arrivals; a cancel due later changes nothing.
         while self.to_arrive or self.waiting or self.running:
             assert self.step < 20_000, "no end in sight"
             records.append(self.one_step())
@@ -484,7 +484,7 @@ class Simulation:
         return None
 
     def owed(self):
-        # READING: a unit not yet forked is one sequence with one table; its later twins owe nothing yet.
+        # READING: a unit not yet forked is one sequence with one table; its twins owe nothing yet.
         return sum(
             ceil_div(len(sequence.tokens), self.bs) - len(sequence.table)
             for sequence in self.running
@@ -497,7 +497,7 @@ class Simulation:
             return "preemption_in_step"
         if self.batch_not_finished:
             return "batch_not_finished"
-        # READING: "while running sequences < max_num_seqs (n > 1 counts n)": all n must find a place.
+        # READING: "running sequences < max_num_seqs (n > 1 counts n)": all n must find a place.
         if sum(s.places for s in self.running) + sequence.places > self.engine["max_num_seqs"]:
             return "max_num_seqs"
         hit = self.find_hit(sequence)
@@ -586,7 +586,7 @@ class Simulation:
                 self.turns.extend([twin, start, sequence.computed] for twin in twins)
             else:
                 twins = []
-            for one in [sequence] + twins:
+            for one in [sequence, *twins]:
                 one.outputs.append(self.next_token(one))
                 self.sampled.append(one)
 

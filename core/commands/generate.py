@@ -8,7 +8,7 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
-from core.commands.output import print_json
+from core.commands.common import positive, print_json
 from core.errors import KVScopeError
 
 
@@ -16,12 +16,12 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("generate", help="stream text from the real model")
     parser.add_argument("prompt", help="the text to go on from; - reads standard input")
     parser.add_argument("--model", default="smollm2-135m-instruct", help="a name or a directory")
-    parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--max-tokens", type=positive, default=64)
     parser.add_argument("--temperature", type=float, default=0.0, help="0 (the default) is greedy")
     parser.add_argument("--seed", type=int, help="of the random numbers")
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
-    parser.add_argument("--threads", type=int, help="CPU threads; default: torch's choice")
+    parser.add_argument("--threads", type=positive, help="CPU threads; default: torch's choice")
     parser.add_argument("--prefix-cache", choices=["radix", "hash", "off"], default="radix")
     parser.add_argument(
         "--chat", action="store_true", help="put the prompt into the model's chat template"

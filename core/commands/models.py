@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from core.commands.output import print_json
+from core.commands.common import print_json
 from core.model.cache import catalogue, load_path
 from core.model.errors import ModelError
 

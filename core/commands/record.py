@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from core.commands.common import positive
 from core.scenario import Scenario
+from core.trace.run import check_writable
 
 
 def add(commands: Any) -> None:
@@ -14,12 +16,13 @@ def add(commands: Any) -> None:
     parser.add_argument("-o", "--output", required=True, help="the file to write (.run.json.gz)")
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
-    parser.add_argument("--threads", type=int, help="CPU threads; default: torch's choice")
+    parser.add_argument("--threads", type=positive, help="CPU threads; default: torch's choice")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     scenario = Scenario.from_file(args.scenario)
+    check_writable(args.output)
     from core.llm import record  # here, because it loads torch
 
     result = record(scenario, dtype=args.dtype, device=args.device, threads=args.threads)

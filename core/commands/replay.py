@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import islice
 from typing import Any
 
-from core.commands.output import print_json
+from core.commands.common import print_json
 from core.errors import KVScopeError, MismatchError
 from core.simulate import verify
 from core.trace.run import Run, read_run
@@ -38,25 +39,32 @@ def run(args: argparse.Namespace) -> int:
         raise KVScopeError(f"--step {args.step}: the run has {len(recorded.steps)} steps, from 0")
     if args.verify:
         return _verify(recorded, args)
-    states = list(recorded.states()) if args.state else None
+    if args.step is None:
+        states = list(recorded.states()) if args.state else None
+        if args.json:
+            print_json(_as_json(recorded, states))
+        else:
+            for line in describe_run(recorded, states):
+                print(line)
+        return 0
+    record = _without_state(recorded.steps[args.step])
+    state = next(islice(recorded.states(), args.step, None)) if args.state else None
     if args.json:
-        print_json(_as_json(recorded, states, args.step))
-    elif args.step is None:
-        for line in describe_run(recorded, states):
-            print(line)
+        print_json(record if state is None else {**record, "state": state})
     else:
-        state = states[args.step] if states else None
-        for line in describe_step(recorded.steps[args.step], state):
+        for line in describe_step(record, state):
             print(line)
     return 0
 
 
-def _as_json(recorded: Run, states: list[Any] | None, step: int | None) -> Any:
-    steps = [{k: v for k, v in record.items() if k != "state"} for record in recorded.steps]
+def _without_state(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key != "state"}
+
+
+def _as_json(recorded: Run, states: list[Any] | None) -> Any:
+    steps = [_without_state(record) for record in recorded.steps]
     if states is not None:
         steps = [{**record, "state": state} for record, state in zip(steps, states, strict=True)]
-    if step is not None:
-        return steps[step]
     return {**recorded.to_dict(), "steps": steps}
 
 

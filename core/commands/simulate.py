@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from core.commands.output import print_json
+from core.commands.common import print_json
 from core.scenario import Scenario
 from core.simulate import simulate
+from core.trace.run import check_writable
 from core.trace.text import describe_run
 
 
@@ -21,6 +22,8 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.output:
+        check_writable(args.output)
     result = simulate(Scenario.from_file(args.scenario), keep_state=args.state)
     if args.output:
         result.write(args.output)

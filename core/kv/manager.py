@@ -116,6 +116,7 @@ class KVCacheManager:
     def release(self, seq: Sequence, reason: str) -> None:
         """Give up the whole table, tail first."""
         table = seq.block_table
+        self._last_used.update(dict.fromkeys(table, self.step))
         if self.emit is None:
             self.cache.unlock(table)
         elif table:
@@ -188,7 +189,6 @@ class KVCacheManager:
             elif pool.matchable[block]:
                 idle.append(block)
                 before.append(pool.idle.before(block))
-                self._last_used[block] = self.step
             else:
                 front.append(block)
         who = (seq.request.id, seq.id, reason)

@@ -88,6 +88,11 @@ class ModelRunner:
         return dict(self._source)
 
     @property
+    def vocab_size(self) -> int:
+        """Token ids are below this."""
+        return self.config.vocab_size
+
+    @property
     def max_model_len(self) -> int:
         """Longest context the model was made for, in tokens."""
         return self.config.max_position_embeddings

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
+from core.kv.block_table import slot_mapping
 from core.runner import ScheduledSequence
 
 
@@ -95,13 +96,6 @@ class StepInputs:
     prefills: list[PrefillChunk]
 
 
-def slots_of(block_table: Seq[int], first: int, end: int, block_size: int) -> list[int]:
-    """Slots of positions first … end − 1. Without a block table: −1, kept nowhere."""
-    if not block_table:
-        return [-1] * (end - first)
-    return [block_table[p // block_size] * block_size + p % block_size for p in range(first, end)]
-
-
 def build_step_inputs(
     scheduled: Seq[ScheduledSequence], block_size: int, dtype: torch.dtype, device: torch.device
 ) -> StepInputs:
@@ -117,7 +111,7 @@ def build_step_inputs(
         end = first + item.num_scheduled_tokens
         token_ids.extend(seq.tokens[first:end])
         positions.extend(range(first, end))
-        slots.extend(slots_of(seq.block_table, first, end, block_size))
+        slots.extend(slot_mapping(seq.block_table, first, end, block_size))
         spans.append(SequenceSpan(query_start_loc[-1], len(token_ids), first, seq.block_table))
         query_start_loc.append(len(token_ids))
         if item.num_samples:

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from core.errors import CacheInUseError
 from core.kv.block_pool import BlockPool
 from core.kv.hashing import block_keys, short
 from core.prefix.eviction import EvictionOrder, RankedOrder
@@ -21,10 +22,6 @@ from core.request import Sequence
 from core.trace.events import Event
 
 Emit = Callable[[Event], object]
-
-
-class CacheInUseError(RuntimeError):
-    """The cache cannot be reset while blocks are in use. Nothing was changed."""
 
 
 class PrefixCache(ABC):

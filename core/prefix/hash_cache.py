@@ -45,9 +45,11 @@ class HashPrefixCache(PrefixCache):
         return found
 
     def insert(self, seq: Sequence, start: int, stop: int) -> None:
+        if start > seq.num_cached_blocks:
+            return  # its parent is private (see below), so it could never be reached rightly
         keys = block_keys(seq, stop, self.block_size)
         table = seq.block_table
-        for i in range(max(start, seq.num_cached_blocks), stop):
+        for i in range(start, stop):
             block = table[i]
             if not self.pool.matchable[block]:  # a forked twin may have cached it already
                 tokens = self._tokens(seq, i)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.config import EngineConfig
-from core.kv.contiguous import reserve_blocks
-from core.request import Request
+from core.kv.contiguous import ContiguousKVManager, reserve_blocks
+from core.kv.manager import KVCacheManager
+from core.request import Request, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,15 @@ class Rejection:
     needed: int
     available: int
 
+    def __str__(self) -> str:
+        numbers = f"{self.needed:,} needed, {self.available:,} available"
+        return {
+            "empty_prompt": "the prompt is empty",
+            "prompt_too_long": f"the prompt is too long for max_model_len: {numbers} (tokens)",
+            "exceeds_pool": f"the request can never fit the pool: {numbers} (blocks)",
+            "invalid": f"n is larger than max_num_seqs: {numbers} (sequences)",
+        }[self.reason]
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:
@@ -30,6 +40,33 @@ class Wait:
     reason: str
     needed: int | None = None
     available: int | None = None
+
+
+def lacks_blocks(
+    kv: KVCacheManager | ContiguousKVManager,
+    seq: Sequence,
+    hit: list[int],
+    owed: int,
+    watermark: int,
+) -> Wait | None:
+    """Why a waiting sequence's blocks are not there, or None if they are.
+
+    It must find free: blocks for *all* its tokens, minus those of its hit; beyond the blocks `owed`
+    to running sequences, and beyond the `watermark` (0 if nothing runs: the only request is never
+    held back). Blocks of the hit that lie in the free list are about to leave it. This is a check,
+    not a reservation.
+    """
+    if isinstance(kv, ContiguousKVManager):
+        if kv.fits(seq):
+            return None
+        return Wait("no_contiguous_run", kv.reserve_blocks(seq), kv.longest_run)
+    needed = -(-len(seq.tokens) // kv.block_size) - len(hit)
+    available = kv.num_free - kv.num_idle(hit) - owed
+    if needed > available:
+        return Wait("no_free_blocks", needed, max(available, 0))
+    if needed + watermark > available:
+        return Wait("watermark", needed, max(available - watermark, 0))
+    return None
 
 
 def blocks_at_most(config: EngineConfig, request: Request) -> int:

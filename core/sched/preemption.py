@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from core.request import Sequence, Status
 
 
-def choose_victim(running: list[Sequence], policy: str) -> Sequence:
-    """The running sequence to preempt; it may be the one that asks.
+def victims(running: list[Sequence], policy: str) -> Iterator[Sequence]:
+    """Running sequences in the order in which they would be preempted, for one step.
 
-    fcfs: the one admitted or resumed last (twins by index), so that the oldest always gets on.
-    priority: the least urgent, the latest arrival among equals.
-    Members of a static batch that have ended hold their blocks and are never victims.
+    fcfs: the one admitted or resumed last goes first (twins by index), so that the oldest always
+    gets on. priority: the least urgent, the latest arrival among equals. The one that asks for
+    blocks may be the next victim itself. Members of a static batch that have ended hold their
+    blocks and are never victims; whoever was preempted meanwhile is passed over.
+
+    Nobody is admitted while this is used, so one order serves all victims of the step.
     """
     if policy == "fcfs":
-        return next(seq for seq in reversed(running) if seq.status is Status.RUNNING)
-    alive = (seq for seq in running if seq.status is Status.RUNNING)
-    return max(alive, key=lambda seq: seq.sort_key)
+        order = running[::-1]
+    else:
+        order = sorted(running, key=lambda seq: seq.sort_key, reverse=True)
+    return (seq for seq in order if seq.status is Status.RUNNING)

@@ -6,10 +6,12 @@ There is no prefill phase and no decode phase. A sequence has `num_tokens` and
     step k:  cancels, arrivals ─▶ running: grant, preempt ─▶ waiting: admit ─▶ forward ─▶
              sample, fork ─▶ cache the blocks just filled ─▶ finish, release
 
-`core/engine.py` calls these in turn. Where a rule looks odd, `lessons/` says what it prevents.
+`core/engine.py` calls these in turn.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from core.config import EngineConfig
 from core.kv.contiguous import ContiguousKVManager
@@ -17,8 +19,8 @@ from core.kv.manager import KVCacheManager
 from core.prefix.base import Emit
 from core.request import Request, Sequence, Status
 from core.runner import ScheduledSequence, StepBatch
-from core.sched.admission import Wait, reject
-from core.sched.preemption import choose_victim
+from core.sched.admission import Wait, lacks_blocks, reject
+from core.sched.preemption import victims
 from core.sched.queue import FCFSQueue, PriorityQueue, WaitingQueue
 
 
@@ -64,7 +66,8 @@ class Scheduler:
         for seq in alive:
             places = seq.num_places
             if seq.status is Status.RUNNING:
-                self._leave_running(seq)
+                self._give_up_place(seq)
+                self.running.remove(seq)
             else:
                 self.waiting.remove(seq)
             seq.status = Status.FINISHED_ABORTED
@@ -126,7 +129,8 @@ class Scheduler:
         chunk = self._chunk
         kv = self.kv
         running_state = Status.RUNNING
-        for seq in tuple(self.running):
+        next_victims: Iterator[Sequence] | None = None
+        for seq in self.running:
             if seq.status is not running_state:
                 continue  # preempted in this step, or an ended member of a static batch
             computed = seq.num_computed_tokens
@@ -137,7 +141,9 @@ class Scheduler:
             wanted = kv.blocks_wanted(seq, n)
             if wanted:
                 while wanted > kv.num_free:
-                    victim = choose_victim(self.running, self.config.policy)
+                    if next_victims is None:
+                        next_victims = victims(self.running, self.config.policy)
+                    victim = next(next_victims)
                     budget += self._preempt(victim, seq, scheduled)
                     if victim is seq:
                         break
@@ -148,16 +154,21 @@ class Scheduler:
             budget -= n
             samples = seq.num_places if n == lacking else 0
             scheduled[seq.id] = ScheduledSequence(seq, n, samples)
+        if self._victims:
+            self.running = [seq for seq in self.running if seq.status is not Status.PREEMPTED]
         return budget
 
     def _preempt(
         self, victim: Sequence, asker: Sequence, scheduled: dict[str, ScheduledSequence]
     ) -> int:
-        """Send a running sequence back to the queue; the tokens it gives back to the budget."""
-        self._leave_running(victim)
+        """Send a running sequence back to the queue; the tokens it gives back to the budget.
+
+        It leaves `running` itself when the pass over that list is over.
+        """
+        self._give_up_place(victim)
         victim.status = Status.PREEMPTED
         victim.num_computed_tokens = 0
-        victim.preempted_count += 1
+        victim.num_preemptions += 1
         position = self.waiting.push_preempted(victim)
         self._victims.append(victim)
         if self.emit is not None:
@@ -190,28 +201,13 @@ class Scheduler:
             n = min(lacking, budget, self._chunk)
             if n == 0 or (n < lacking and not self.config.chunked_prefill):
                 return Wait("token_budget", lacking, budget)
-            wait = self._lacks_blocks(seq, hit)
+            wait = lacks_blocks(self.kv, seq, hit, self.owed, self._watermark * bool(self.running))
             if wait is not None:
                 return wait
             self._admit(seq, hit, n)
             budget -= n
             samples = seq.num_places if n == lacking else 0
             scheduled[seq.id] = ScheduledSequence(seq, n, samples, num_cached_tokens)
-        return None
-
-    def _lacks_blocks(self, seq: Sequence, hit: list[int]) -> Wait | None:
-        """Whether blocks for all its tokens are free beyond what running sequences still lack."""
-        kv = self.kv
-        if isinstance(kv, ContiguousKVManager):
-            if kv.fits(seq):
-                return None
-            return Wait("no_contiguous_run", kv.reserve_blocks(seq), kv.longest_run)
-        needed = self.config.blocks_for(len(seq.tokens)) - len(hit)
-        available = kv.num_free - kv.num_idle(hit) - self.owed
-        if needed > available:
-            return Wait("no_free_blocks", needed, max(available, 0))
-        if self.running and needed + self._watermark > available:
-            return Wait("watermark", needed, max(available - self._watermark, 0))
         return None
 
     def _admit(self, seq: Sequence, hit: list[int], n: int) -> None:
@@ -303,7 +299,7 @@ class Scheduler:
             twin.tokens = seq.tokens[:]
             twin.num_computed_tokens = seq.num_computed_tokens
             twin.status = Status.RUNNING
-            twin.preempted_count = seq.preempted_count
+            twin.num_preemptions = seq.num_preemptions
         seq.num_places = 1
         self.kv.fork(seq, twins)
         self.owed += sum(self._owed_by(twin) for twin in twins)
@@ -320,8 +316,7 @@ class Scheduler:
         reason = self._finish_reason(seq, eos_token_ids)
         if reason is None:
             return False
-        self.owed -= self._owed_by(seq)
-        self.num_running_seqs -= 1
+        self._give_up_place(seq)
         stopped = reason in ("stop_token", "stop_string")
         seq.status = Status.FINISHED_STOPPED if stopped else Status.FINISHED_LENGTH
         seq.finish_reason = reason
@@ -359,14 +354,10 @@ class Scheduler:
 
     # ---- bookkeeping ---------------------------------------------------------------------------
 
-    def _leave_running(self, seq: Sequence) -> None:
-        """The sequence holds no place and is owed nothing any more."""
+    def _give_up_place(self, seq: Sequence) -> None:
+        """The sequence counts as running no more, and is owed nothing."""
         self.owed -= self._owed_by(seq)
         self.num_running_seqs -= seq.num_places
-        for place in range(len(self.running) - 1, -1, -1):  # most often one of the last
-            if self.running[place] is seq:
-                del self.running[place]
-                return
 
     def _owed_by(self, seq: Sequence) -> int:
         """Blocks that it lacks for the tokens it has: ⌈num_tokens / block_size⌉ − table length."""

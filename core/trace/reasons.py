@@ -58,8 +58,3 @@ REASONS: dict[str, dict[str, str]] = {
     },
 }
 """Sentences by event type and reason code."""
-
-
-def sentence(event: str, reason: str) -> str:
-    """The sentence of a reason code. Raises KeyError for one that is not listed."""
-    return REASONS[event][reason]

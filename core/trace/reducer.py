@@ -68,6 +68,8 @@ class Reducer:
         self.block_tables: dict[str, list[int]] = {}
         self.ref_counts = [0] * engine["num_blocks"]
         self.free = FreeOrder(engine["num_blocks"])
+        self._num_in_use = 0
+        self._num_idle = 0  # cached and without references
         self.cached: dict[int, Json] = {}
         self.nodes: dict[int, Json] = {}
         self.waiting: list[str] = []
@@ -97,11 +99,18 @@ class Reducer:
                 where = f"step {self.step}, event {i} ({event['type']})"
                 raise RunError(f"{where} does not fit the state: {exc!r}") from None
         for sequence, share in record["scheduled"].items():
+            if sequence not in self.num_computed_tokens:
+                raise RunError(f"step {self.step}: unknown sequence {sequence!r} is scheduled")
             self._after_computing(sequence, sum(share.values()))
 
     def _after_computing(self, sequence: str, num_computed_tokens: int) -> None:
         for name in self._twins.pop(sequence, [sequence]):
             self.num_computed_tokens[name] = num_computed_tokens
+
+    def usage(self) -> Json:
+        """Blocks free (unmatchable), cached (matchable, idle) and in use."""
+        free = len(self.ref_counts) - self._num_in_use - self._num_idle
+        return {"free": free, "cached": self._num_idle, "in_use": self._num_in_use}
 
     def state(self) -> Json:
         """The state as `--state` shows it (see `core.trace.run`)."""
@@ -182,7 +191,7 @@ class Reducer:
         for twin in twins:
             self.block_tables[twin] = list(self.block_tables[first])
             for block in self.block_tables[first]:
-                self.ref_counts[block] += 1
+                self._hold(block)
 
     def _on_finished(self, event: Json) -> None:
         name = event["sequence"]
@@ -198,17 +207,14 @@ class Reducer:
 
     def _on_blocks_allocated(self, event: Json) -> None:
         for block in event["blocks"]:
-            self.free.remove(block)
-            self.ref_counts[block] = 1
+            self._hold(block)
         if event["reason"] != "copy_on_write":
             self.block_tables.setdefault(event["sequence"], []).extend(event["blocks"])
 
     def _on_block_shared(self, event: Json) -> None:
         blocks, index = event["blocks"], event["index"]
         for block in blocks:
-            if not self.ref_counts[block]:
-                self.free.remove(block)
-            self.ref_counts[block] += 1
+            self._hold(block)
             if event["cause"] == "hit":
                 self.cached[block]["hits"] += 1
         table = self.block_tables.setdefault(event["sequence"], [])
@@ -233,10 +239,22 @@ class Reducer:
             if event["reason"] == "finished" and event["sequence"] in self.running:
                 self.running.remove(event["sequence"])
 
+    def _hold(self, block: int) -> None:
+        """One more reference; the first one takes the block out of the free order."""
+        if not self.ref_counts[block]:
+            self.free.remove(block)
+            self._num_in_use += 1
+            self._num_idle -= block in self.cached
+        self.ref_counts[block] += 1
+
     def _drop(self, block: int) -> int:
+        """One reference less; those that are left."""
         if self.ref_counts[block] < 1:
             raise RunError(f"block {block} has no reference to drop")
         self.ref_counts[block] -= 1
+        if not self.ref_counts[block]:
+            self._num_in_use -= 1
+            self._num_idle += block in self.cached
         return self.ref_counts[block]
 
     # ---- cache --------------------------------------------------------------------------------
@@ -250,6 +268,8 @@ class Reducer:
             parent = event["parent"]
             self.nodes[node] = {"parent": None if parent < 0 else parent, "blocks": []}
         for i, block in enumerate(event["blocks"]):
+            if block in self.cached or not self.ref_counts[block]:
+                raise RunError(f"block {block} cannot become cached")
             start = (event["index"] + i) * size
             self.cached[block] = {
                 "tokens": tokens[start : start + size],
@@ -262,11 +282,15 @@ class Reducer:
             parent_key = event["keys"][i]
         if node is not None:
             self.nodes[node]["blocks"].extend(event["blocks"])
+        if not event["blocks"]:
+            raise RunError("nothing is cached")
 
     def _on_node_split(self, event: Json) -> None:
         lower, upper = event["node"], event["new_parent"]
         blocks = self.nodes[lower]["blocks"]
         cut = event["num_blocks"]
+        if not 0 < cut < len(blocks) or upper in self.nodes:
+            raise RunError(f"node {lower} of {len(blocks)} blocks cannot be split at {cut}")
         self.nodes[upper] = {"parent": self.nodes[lower]["parent"], "blocks": blocks[:cut]}
         self.nodes[lower] = {"parent": upper, "blocks": blocks[cut:]}
         for block in blocks[:cut]:
@@ -284,6 +308,7 @@ class Reducer:
             self.free.insert(block, "front", -1)
 
     def _forget(self, block: int) -> None:
+        self._num_idle -= not self.ref_counts[block]
         node = self.cached.pop(block)["node"]
         if node is not None:
             blocks = self.nodes[node]["blocks"]

@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
+
 from core import jsonio
 from core.errors import InputFileError, RunError, ScenarioError
 from core.scenario import Scenario
@@ -30,7 +32,7 @@ from core.version import VERSION
 Json = dict[str, Any]
 
 MAX_COMPRESSED_BYTES = 64 * 1024 * 1024
-MAX_BYTES = 512 * 1024 * 1024
+MAX_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -61,31 +63,49 @@ class Run:
     def to_bytes(self) -> bytes:
         """The file's content. Equal runs give equal bytes: no time stamp in the gzip header."""
         text = json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
-        return gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0)
+        # A lone surrogate (only a foreign file has one) becomes its JSON escape.
+        return gzip.compress(text.encode("utf-8", "backslashreplace"), compresslevel=9, mtime=0)
 
     def write(self, path: str | Path) -> None:
         """Write a run file; an interrupted or failed write leaves the old file as it was.
 
         Raises InputFileError (no such folder, no permission, disk full).
         """
-        target = Path(path)
-        temporary: str | None = None
-        try:
-            handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
-            with os.fdopen(handle, "wb") as file:
-                file.write(self.to_bytes())
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)  # mkstemp's 0600 would keep others from reading it
-            os.replace(temporary, target)
-        except OSError as exc:
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
-            raise InputFileError(f"cannot write {target}: {exc.strerror or exc}") from None
+        _write_whole(Path(path), self.to_bytes())
 
     def states(self) -> Iterator[Json]:
         """The state after each step, from the events alone. Raises RunError."""
         return reducer.states(self.header, self.steps)
+
+
+def check_writable(path: str | Path) -> None:
+    """Find out before a long run whether its file can be written. Raises InputFileError."""
+    target = Path(path).resolve()
+    folder = target if target.is_dir() else target.parent
+    if target.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputFileError(f"cannot write {path}: no file can be made in {folder}")
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    target = path.resolve()  # a link stays a link: what it points to is replaced
+    temporary: str | None = None
+    try:
+        if target.exists() and not target.is_file():  # a pipe or a device cannot be replaced
+            target.write_bytes(data)
+            return
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # mkstemp's 0600 would keep others from reading it
+        os.replace(temporary, target)
+        temporary = None
+    except OSError as exc:
+        raise InputFileError(f"cannot write {path}: {exc.strerror or exc}") from None
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def output_tokens(run: Run) -> dict[str, list[int]]:
@@ -225,15 +245,19 @@ def run_from_dict(content: Any) -> Run:
     if not isinstance(content, dict) or content.get("schema") != "run/1":
         version = content.get("schema") if isinstance(content, dict) else None
         raise RunError(f'not a run: its schema is {str(version)[:40]!r}, not "run/1"')
-    error = next(_validator().iter_errors(content), None)
-    if error is not None:
-        path = jsonio.format_path(list(error.instance_path))
-        raise RunError(f"not a valid run: {path}: {str(error.message)[:200]}")
     try:
-        Scenario.from_dict(content["header"]["scenario"])
+        _validator().validate(content)
+    except jsonschema_rs.ValidationError as error:
+        path = jsonio.format_path(list(error.instance_path))
+        raise RunError(f"not a valid run: {path}: {str(error.message)[:200]}") from None
+    except (ValueError, TypeError, OverflowError) as exc:  # not representable as JSON at all
+        raise RunError(f"not a run: {exc}") from None
+    header = dict(content["header"])
+    try:
+        header["scenario"] = Scenario.from_dict(header["scenario"]).to_dict()
     except ScenarioError as exc:
         raise RunError(f"not a valid run: header.scenario.{exc}") from None
     for index, record in enumerate(content["steps"]):
         if record["step"] != index:
             raise RunError(f"not a valid run: steps[{index}] says that it is step {record['step']}")
-    return Run(content["header"], content["steps"], content.get("results", {}))
+    return Run(header, content["steps"], content.get("results", {}))

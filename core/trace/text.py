@@ -26,7 +26,7 @@ def describe_run(run: Run, states: list[Json] | None = None) -> Iterator[str]:
     for index, record in enumerate(run.steps):
         yield from describe_step(record, states[index] if states else None)
     for name, result in run.results.items():
-        ending = f"{name} ended: {result['finish_reason']}"
+        ending = f"{name} ended: {result.get('finish_reason')}"
         text = result.get("text")
         yield ending if text is None else f"{ending}. {text!r}"
 

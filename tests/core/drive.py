@@ -1,4 +1,4 @@
-"""Drive the engine from tests: short scenarios, single sequences, and a KV that can be looked at."""
+"""Drive the engine from tests: short scenarios, single sequences, a KV that can be read back."""
 
 from __future__ import annotations
 
@@ -39,12 +39,17 @@ def run_of(*requests: Json, **engine: Any) -> Run:
 
 
 def engine_of(*requests: Json, eos: frozenset[int] = frozenset(), **engine: Any) -> Engine:
-    """An engine at step 0, to be stepped by hand; checks itself after each step."""
+    """An engine at step 0, to be stepped by hand; checks itself after each step.
+
+    eos: only a model has such tokens, so the run then says that it was recorded from one.
+    """
+    model = {"device": "CPU", "dtype": "float32", "model": "some-model", "model_sha256": None}
     return Engine(
         Scenario.from_dict(scenario(*requests, **engine)),
-        ScriptedRunner(eos),
+        ScriptedRunner(eos, model if eos else None),
         debug=True,
         keep_state=True,
+        label="RECORDED" if eos else "SIMULATED",
     )
 
 
@@ -72,6 +77,21 @@ def waits(run: Run, name: str) -> list[tuple[int, str]]:
         for event in record["events"]
         if event["type"] == "waiting" and event["sequence"] == name
     ]
+
+
+def step_of(run: Run, kind: str, name: str) -> int:
+    """The first step with such an event of this sequence."""
+    return next(
+        record["step"]
+        for record in run.steps
+        for event in record["events"]
+        if event["type"] == kind and event["sequence"] == name
+    )
+
+
+def tokens(start: int, length: int) -> list[int]:
+    """A prompt of consecutive token ids."""
+    return list(range(start, start + length))
 
 
 # ---- one manager, without a scheduler ----------------------------------------------------------
@@ -211,9 +231,8 @@ def cli(
         [sys.executable, "-m", "core", *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, "PYTHONUTF8": "1", **(env or {})},
-        text=True,
         timeout=120,
-        **{"stdin": subprocess.DEVNULL, "capture_output": True, **options},
+        **{"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, **options},
     )
 
 

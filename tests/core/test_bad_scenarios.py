@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.errors import InputFileError, KVScopeError, ScenarioError
-from core.scenario import MAX_BYTES, Scenario
+from core.errors import ScenarioError
+from core.scenario import Scenario
 from core.simulate import simulate
-from tests.core.drive import events, req, run_of, scenario
+from tests.core.drive import req, scenario
 
 MiB = 1024 * 1024
 
@@ -33,6 +31,11 @@ def refused(data: Any) -> ScenarioError:
         Scenario.from_dict(data)
     assert len(str(caught.value)) < 1000 and "\n" not in str(caught.value)
     return caught.value
+
+
+def at_or_in(found: str, path: str) -> bool:
+    """The path of the field, or of the very item in it that is wrong."""
+    return found == path or found.startswith(f"{path}[")
 
 
 # ---- unknown keys and wrong types --------------------------------------------------------------
@@ -189,7 +192,7 @@ def test_an_engine_choice_must_be_a_listed_one(field: str, value: Any) -> None:
 )
 def test_a_request_field_of_a_wrong_kind_is_refused(field: str, value: Any, path: str) -> None:
     error = refused(with_request(**{field: value}))
-    assert error.path == f"requests[1].{path}"
+    assert at_or_in(error.path, f"requests[1].{path}")
 
 
 def test_a_request_needs_an_id() -> None:
@@ -249,7 +252,7 @@ def test_whole_floats_are_integers_and_integers_are_numbers() -> None:
     ],
 )
 def test_a_broken_rule_is_refused_with_its_path(data: Any, path: str) -> None:
-    assert refused(data).path == path
+    assert at_or_in(refused(data).path, path)
 
 
 def test_rules_that_hold_for_scripts_only_are_not_asked_of_a_real_model() -> None:
@@ -275,10 +278,7 @@ def test_rules_that_hold_for_scripts_only_are_not_asked_of_a_real_model() -> Non
 def test_a_lone_surrogate_is_refused_wherever_it_stands(data: Any, as_json: bool) -> None:
     """It can neither be printed nor written to a run file."""
     with pytest.raises(ScenarioError):
-        if as_json:
-            Scenario.from_json(json.dumps(data))
-        else:
-            Scenario.from_dict(data)
+        Scenario.from_json(json.dumps(data)) if as_json else Scenario.from_dict(data)
 
 
 # ---- data that is no JSON ----------------------------------------------------------------------
@@ -312,126 +312,3 @@ def test_deeply_nested_values_are_refused(depth: int, kind: str) -> None:
     for _ in range(depth):
         value = [value] if kind == "list" else {"a": value}
     refused(scenario() | {"engine": value})
-
-
-# ---- bytes -------------------------------------------------------------------------------------
-
-MINIMAL = b'{"schema":"scenario/1","requests":[{"id":"A","prompt":"hi"}]}'
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", "not JSON"),
-        (b"   \n", "not JSON"),
-        (b"{", "not JSON"),
-        (MINIMAL[:-1], "not JSON"),
-        (MINIMAL + b"x", "not JSON"),
-        (MINIMAL + MINIMAL, "not JSON"),
-        (b"\xff\xfe" + MINIMAL.decode().encode("utf-16-le"), "UTF-8"),
-        (MINIMAL.replace(b"hi", b"h\xff"), "UTF-8"),
-        (MINIMAL.replace(b"hi", b"\xed\xa0\x80"), "UTF-8"),
-        (MINIMAL.replace(b"hi", b"\xc0\xaf"), "UTF-8"),
-        (MINIMAL.replace(b"hi", b"\\ud83d"), "Unicode"),
-        (MINIMAL.replace(b'"hi"', b"NaN"), "NaN"),
-        (b'{"schema":"scenario/1","engine":{"watermark":NaN}}', "NaN"),
-        (b'{"schema":"scenario/1","engine":{"watermark":Infinity}}', "Infinity"),
-        (b'{"schema":"scenario/1","engine":{"watermark":-Infinity}}', "Infinity"),
-        (b'{"schema":"scenario/1","engine":{"watermark":1e999}}', "too large"),
-        (b'{"schema":"scenario/1","engine":{"num_blocks":1e999}}', "too large"),
-        (b'{"schema":"scenario/1","engine":{"num_blocks":' + b"9" * 31 + b"}}", "num_blocks"),
-        (b'{"schema":"scenario/1","engine":{"num_blocks":' + b"9" * 10_000 + b"}}", "too large"),
-        (b'{"schema":"scenario/1","schema":"scenario/1"}', "twice"),
-        (b'{"schema":"scenario/1","engine":{"num_blocks":4,"num_blocks":4}}', "twice"),
-        (MINIMAL.replace(b'"prompt"', b'"id"'), "twice"),
-        (MINIMAL.replace(b'"', b"'"), "not JSON"),
-        (b"// a scenario\n" + MINIMAL, "not JSON"),
-        (MINIMAL[:-1] + b",}", "not JSON"),
-        (b"\x1f\x8b\x08\x00", "UTF-8"),
-        (b"\x00" * 10, "not JSON"),
-    ],
-    ids=lambda value: repr(value[:40]) if isinstance(value, bytes) else "",
-)
-def test_a_file_that_is_not_strict_json_is_refused(
-    tmp_path: Path, content: bytes, words: str
-) -> None:
-    path = tmp_path / "scenario.json"
-    path.write_bytes(content)
-    with pytest.raises(ScenarioError) as caught:
-        Scenario.from_file(path)
-    assert words in str(caught.value)
-
-
-def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
-    path = tmp_path / "scenario.json"
-    path.write_bytes(b"\xef\xbb\xbf" + MINIMAL)
-    assert Scenario.from_file(path).requests[0].prompt == "hi"
-
-
-@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'], ids=repr)
-def test_a_nesting_bomb_is_refused_without_recursion(opening: bytes) -> None:
-    with pytest.raises(ScenarioError, match="nested more than 64 levels"):
-        Scenario.from_json(opening * 200_000)
-
-
-def test_brackets_in_a_text_do_not_nest() -> None:
-    text = "[{" * 500 + '\\"' * 3
-    checked = Scenario.from_json(json.dumps(scenario({"id": "A", "prompt": text})))
-    assert checked.requests[0].prompt == text
-
-
-@pytest.mark.parametrize("missing", ["missing.json", "folder", "missing/scenario.json"])
-def test_a_file_that_cannot_be_read_is_an_input_error(tmp_path: Path, missing: str) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(InputFileError, match="cannot read"):
-        Scenario.from_file(tmp_path / missing)
-
-
-# ---- sizes -------------------------------------------------------------------------------------
-
-
-def test_a_prompt_of_10_mb_is_one_short_error() -> None:
-    """Text and tokens beyond a million are refused, quickly, and the value is not repeated."""
-    started = time.monotonic()
-    for fields in ({"prompt": "x" * 10_000_000}, {"prompt_tokens": [1] * 2_000_000}):
-        error = refused(scenario({"id": "A", **fields}))
-        assert error.path in ("requests[0].prompt", "requests[0].prompt_tokens")
-    with pytest.raises(ScenarioError, match=r"requests\[0\].prompt"):
-        Scenario.from_json(
-            b'{"schema":"scenario/1","requests":[{"id":"A","prompt":"' + b"y" * 10_000_000 + b'"}]}'
-        )
-    assert time.monotonic() - started < 20
-
-
-def test_a_prompt_of_a_million_characters_is_read_and_rejected_on_arrival() -> None:
-    run = run_of({"id": "A", "prompt": "é" * 1_000_000}, req("B", [1], max_tokens=1))
-    (rejected,) = events(run, "request_rejected")
-    assert (rejected["reason"], rejected["needed"]) == ("prompt_too_long", 2_000_000)
-    assert run.results["B"]["finish_reason"] == "max_tokens"
-
-
-def test_more_than_100_000_requests_are_refused() -> None:
-    request = req("A", [1])
-    assert refused(scenario(*[request] * 100_001)).path == "requests"
-
-
-def test_a_text_above_the_limit_is_refused_before_it_is_parsed() -> None:
-    with pytest.raises(ScenarioError, match="the limit is"):
-        Scenario.from_json(b" " * (MAX_BYTES + 1))
-
-
-def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "large.json"
-    with path.open("wb") as file:
-        file.truncate(200 * MiB)  # sparse: takes no disk
-    with pytest.raises(ScenarioError, match="the limit is"):
-        Scenario.from_file(path)
-
-
-def test_every_error_is_one_of_the_projects_own() -> None:
-    assert issubclass(ScenarioError, KVScopeError) and issubclass(InputFileError, KVScopeError)
-
-
-def test_no_requests_no_steps() -> None:
-    run = simulate(Scenario.from_dict({"schema": "scenario/1"}))
-    assert run.steps == [] and run.results == {}

@@ -51,7 +51,7 @@ MUTANTS = [
     ("prefix/eviction.py", "            self._leaves.add((self._tree.rank(parent), parent))", "            pass"),
     # scheduling
     ("sched/scheduler.py", "                self.owed -= kv.allocate_slots(seq, n)", "                kv.allocate_slots(seq, n)"),
-    ("sched/scheduler.py", "- kv.num_idle(hit) - self.owed", "- kv.num_idle(hit)"),
+    ("sched/admission.py", "- kv.num_idle(hit) - owed", "- kv.num_idle(hit)"),
     ("sched/scheduler.py", "        return refund.num_scheduled_tokens if refund else 0", "        return 0"),
     ("sched/scheduler.py", "        victim.num_computed_tokens = 0\n", ""),
     ("sched/scheduler.py", "                    wanted = kv.blocks_wanted(seq, n)\n", ""),
@@ -59,7 +59,7 @@ MUTANTS = [
     ("sched/scheduler.py", "            if self._victims:\n", "            if False:\n"),
     ("sched/admission.py", "max_tokens) - 1)", "max_tokens))"),
     ("sched/admission.py", "shared + request.spec.n * (total - shared)", "total"),
-    ("sched/preemption.py", "reversed(running)", "running"),
+    ("sched/preemption.py", "order = running[::-1]", "order = running[:]"),
     ("config.py", "return ceil(", "return int("),
 ]
 # fmt: on

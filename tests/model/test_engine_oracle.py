@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.llm import LLM, RequestError, SamplingParams, record
+from core.errors import RequestError
+from core.llm import LLM, SamplingParams, record
 from core.model.model_runner import ModelRunner
 from core.scenario import Scenario
 from core.simulate import verify

@@ -80,7 +80,7 @@ export class Tree {
     if (shown < n.blocks.length) box.append(el("div", "nb rest", `and ${plural(n.blocks.length - shown, "block")} more`));
     if (split.has(n.id)) {
       box.classList.add("split");
-      box.append(el("div", "cut", `split here: node ${num(split.get(n.id))} keeps what followed`));
+      box.append(el("div", "splitmark", `split here: node ${num(split.get(n.id))} keeps what followed`));
     }
     this.nodes.set(n.id, { box, parent: n.parent, lock });
     return box;

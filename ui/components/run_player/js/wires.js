@@ -25,7 +25,7 @@ export class Wires {
   copy(src, dst) {
     const a = this.box(src);
     const b = this.box(dst);
-    const lift = Math.min(this.area.clientWidth < 500 ? 13 : 22, a.h * 0.5);
+    const lift = Math.min(13, a.h * 0.5);
     const [x0, x1] = b.x > a.x ? [a.x + a.w * 0.62, b.x + b.w * 0.4] : [a.x + a.w * 0.4, b.x + b.w * 0.62];
     const top = Math.min(a.y, b.y) - lift;
     this.line(`M${x0} ${a.y + 1}C${x0} ${top},${x1} ${top},${x1} ${b.y - 4}`, "cow");
