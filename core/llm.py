@@ -150,7 +150,12 @@ class LLM:
 
     @property
     def last_run(self) -> Run:
-        """All steps since the engine was made or reset, as a run with its texts."""
+        """All steps since the engine was made or reset, as a run with its texts.
+
+        Raises UnsupportedError with `trace=False`.
+        """
+        if not self._trace:
+            raise UnsupportedError("last_run needs trace=True")
         run = self.engine.run()
         add_texts(run, self.runner)
         return run
@@ -173,10 +178,12 @@ class LLM:
 
     def generate(
         self,
-        prompts: str | Listing[str | Listing[int]],
+        prompts: str | Listing[int] | Listing[str | Listing[int]],
         sampling_params: SamplingParams | Listing[SamplingParams] | None = None,
     ) -> list[RequestOutput]:
-        """Serve prompts (texts, or lists of token ids) together; answers in the prompts' order.
+        """Serve prompts together; answers in their order.
+
+        A prompt is a text or a list of token ids; one alone need not be put into a list.
 
         Raises RequestError (a ValueError) at once, before anything runs, for a prompt that can
         never be served: empty, too long, or larger than the pool. If it is interrupted, its
@@ -255,10 +262,13 @@ class LLM:
 
     def _submit(
         self,
-        prompts: str | Listing[str | Listing[int]],
+        prompts: str | Listing[int] | Listing[str | Listing[int]],
         sampling_params: SamplingParams | Listing[SamplingParams] | None,
     ) -> list[Request]:
-        texts = [prompts] if isinstance(prompts, str) else list(prompts)
+        one = isinstance(prompts, str) or (
+            len(prompts) > 0 and all(isinstance(token, int) for token in prompts)
+        )
+        texts = [prompts] if one else list(prompts)
         if sampling_params is None or isinstance(sampling_params, SamplingParams):
             params = [sampling_params or SamplingParams()] * len(texts)
         else:
@@ -311,7 +321,9 @@ def _settings(model: str | Path, seed: int, engine: dict[str, Any]) -> Scenario:
 
 def _spec(name: str, prompt: Any, params: SamplingParams, step: int) -> RequestSpec:
     is_text = isinstance(prompt, str)
-    if not is_text and not all(type(token) is int for token in prompt):
+    if not is_text and not (
+        isinstance(prompt, Listing) and all(type(token) is int for token in prompt)
+    ):
         raise RequestError("a prompt is a text, or a list of token ids")
     return RequestSpec(
         id=name,

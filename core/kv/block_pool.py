@@ -13,7 +13,8 @@ No operation here costs more in a large pool than in a small one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from operator import length_hint
 
 from core.prefix.eviction import EvictionOrder, LRUOrder
 
@@ -39,7 +40,7 @@ class BlockPool:
     def __init__(self, num_blocks: int) -> None:
         self.num_blocks = num_blocks
         self.ref_counts = [0] * num_blocks
-        self.matchable = bytearray(num_blocks)
+        self.matchable = [0] * num_blocks
         # The front of the free list is the end of this list: both push and pop are O(1).
         self._unmatchable = list(range(num_blocks - 1, -1, -1))
         self.idle: EvictionOrder = LRUOrder(num_blocks)
@@ -88,11 +89,11 @@ class BlockPool:
             ref_counts[block] = 1
         return blocks
 
-    def touch(self, blocks: Iterable[int]) -> None:
+    def touch(self, blocks: list[int]) -> None:
         """Add one reference to each block; those that lay in the free list leave it."""
         ref_counts = self.ref_counts
         idle = self.idle
-        if not isinstance(idle, LRUOrder):
+        if type(idle) is not LRUOrder:
             for block in blocks:
                 if not ref_counts[block]:
                     idle.remove(block)
@@ -100,42 +101,52 @@ class BlockPool:
             return
         # `idle.remove` by hand: a call for each block would double the cost of a hit.
         following, previous = idle.links.following, idle.links.previous
-        left = 0
+        num_held = 0
         for block in blocks:
             refs = ref_counts[block]
-            if not refs:
-                before, after = previous[block], following[block]
+            if refs:
+                ref_counts[block] = refs + 1
+                num_held += 1
+            else:
+                ref_counts[block] = 1
+                before = previous[block]
+                after = following[block]
                 following[before] = after
                 previous[after] = before
-                left += 1
-            ref_counts[block] = refs + 1
-        idle.length -= left
+        idle.length -= len(blocks) - num_held
 
-    def free(self, blocks: Iterable[int]) -> None:
+    def free(self, blocks: list[int]) -> None:
         """Drop one reference from each block, in this order (a table is freed tail first).
 
         A block without references left goes to the front of the free list if it is unmatchable,
         else to its place among the idle ones. Raises DoubleFreeError.
         """
-        blocks = tuple(blocks)
         remaining = iter(blocks)
-        try:
-            if isinstance(self.idle, LRUOrder):
-                self._free_lru(remaining, self.idle)
-            else:
-                for block in remaining:
-                    self.free_one(block)
-        except DoubleFreeError:
-            self._undo_free(blocks[: len(blocks) - 1 - len(tuple(remaining))])
-            raise
+        idle = self.idle
+        if type(idle) is LRUOrder:
+            twice = self._free_lru(remaining, len(blocks), idle)
+        else:
+            twice = None
+            for block in remaining:
+                if not self.ref_counts[block]:
+                    twice = block
+                    break
+                self.free_one(block)
+        if twice is not None:
+            self._undo_free(blocks[: len(blocks) - 1 - len(list(remaining))])
+            raise DoubleFreeError(f"block {twice} is already free")
 
-    def _free_lru(self, blocks: Iterable[int], idle: LRUOrder) -> None:
-        """`free_one` of each block with `idle.add` by hand, as in `touch`."""
-        ref_counts, matchable = self.ref_counts, self.matchable
-        push_front = self._unmatchable.append
-        following, previous, end = idle.links.following, idle.links.previous, idle.links.end
-        last = previous[end]
-        added = 0
+    def _free_lru(self, blocks: Iterator[int], num_blocks: int, idle: LRUOrder) -> int | None:
+        """`free_one` of each block with `idle.add` by hand, as in `touch`.
+
+        Stops at a block that is already free, and returns it.
+        """
+        ref_counts, matchable, stack = self.ref_counts, self.matchable, self._unmatchable
+        push_front = stack.append
+        links = idle.links
+        following, previous = links.following, links.previous
+        last = previous[links.end]
+        num_other = -len(stack)
         twice = None
         for block in blocks:
             refs = ref_counts[block]
@@ -145,19 +156,19 @@ class BlockPool:
                     following[last] = block
                     previous[block] = last
                     last = block
-                    added += 1
                 else:
                     push_front(block)
             elif refs:
                 ref_counts[block] = refs - 1
+                num_other += 1
             else:
                 twice = block
+                num_other += 1 + length_hint(blocks)
                 break
-        following[last] = end
-        previous[end] = last
-        idle.length += added
-        if twice is not None:
-            raise DoubleFreeError(f"block {twice} is already free")
+        following[last] = links.end
+        previous[links.end] = last
+        idle.length += num_blocks - num_other - len(stack)
+        return twice
 
     def free_one(self, block: int) -> None:
         """`free` of one block."""
@@ -173,7 +184,7 @@ class BlockPool:
         else:
             raise DoubleFreeError(f"block {block} is already free")
 
-    def _undo_free(self, blocks: tuple[int, ...]) -> None:
+    def _undo_free(self, blocks: list[int]) -> None:
         for block in reversed(blocks):
             refs = self.ref_counts[block]
             if refs == 0:

@@ -36,7 +36,7 @@ class PrefixCache(ABC):
         self.block_size = block_size
         self.emit = emit
         self.hits = [0] * pool.num_blocks
-        self._cached_at = [0] * pool.num_blocks
+        self._cached_at: dict[int, int] = {}
         self._num_cachings = 0
         self.num_cached_blocks = 0
         if eviction == "fifo":
@@ -78,7 +78,7 @@ class PrefixCache(ABC):
 
     def unlock(self, blocks: list[int]) -> None:
         """Give up one reference to each block of a table, tail first."""
-        self.pool.free(reversed(blocks))
+        self.pool.free(blocks[::-1])
 
     @abstractmethod
     def insert(self, seq: Sequence, start: int, stop: int) -> None:

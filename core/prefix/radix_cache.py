@@ -52,7 +52,7 @@ class RadixPrefixCache(PrefixCache):
         self._page = self.block_size * TOKEN_BYTES
         self._roots: dict[Namespace, Node] = {}
         self._node_of: dict[int, Node] = {}
-        self._depth_of = [0] * self.pool.num_blocks
+        self._depth_of: dict[int, int] = {}
         self._num_nodes = 0
         self._key_of: dict[int, bytes] = {}  # filled when a trace asks
 

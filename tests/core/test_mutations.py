@@ -19,12 +19,13 @@ ROOT = Path(__file__).resolve().parents[2]
 # fmt: off
 MUTANTS = [
     # reference counts and the free list
-    ("kv/block_pool.py", "            ref_counts[block] = refs + 1\n        idle.length", "            ref_counts[block] = 1\n        idle.length"),
-    ("kv/block_pool.py", "                left += 1", "                left += 0"),
+    ("kv/block_pool.py", "                ref_counts[block] = refs + 1\n                num_held", "                ref_counts[block] = refs\n                num_held"),
+    ("kv/block_pool.py", "                num_held += 1", "                num_held += 0"),
+    ("kv/block_pool.py", "                num_other += 1\n            else", "                num_other += 0\n            else"),
     ("kv/block_pool.py", "blocks = stack[: -n - 1 : -1]", "blocks = stack[-n:]"),
     ("kv/block_pool.py", "                ref_counts[block] = refs - 1", "                ref_counts[block] = refs"),
     ("kv/block_pool.py", "                if matchable[block]:\n                    following", "                if not matchable[block]:\n                    following"),
-    ("kv/block_pool.py", "        previous[end] = last\n", "        previous[end] = end\n"),
+    ("kv/block_pool.py", "        previous[links.end] = last\n", "        previous[links.end] = links.end\n"),
     ("kv/block_pool.py", "            blocks = stack[::-1]", "            blocks = stack[:]"),
     # tables, copies
     ("kv/manager.py", "self.pool.ref_counts[table[entry]] > 1", "self.pool.ref_counts[table[entry]] > 2"),
