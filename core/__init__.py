@@ -1,18 +1,23 @@
-"""KV Scope's engine. `LLM` and `SamplingParams` load torch, so they are imported when asked for."""
+"""KV Scope's engine: `from core import LLM, SamplingParams`.
+
+`LLM` loads torch, so both are imported only when they are asked for: simulations never need it.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from core.llm import LLM, SamplingParams
+    from core.llm import LLM
+    from core.outputs import SamplingParams
 
 __all__ = ["LLM", "SamplingParams"]
 
+_WHERE = {"LLM": "core.llm", "SamplingParams": "core.outputs"}
+
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from core import llm
-
-        return getattr(llm, name)
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

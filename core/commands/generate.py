@@ -32,7 +32,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     prompt = _prompt(args.prompt)
-    from core.llm import LLM, SamplingParams  # here, because it loads torch
+    from core.llm import LLM
+    from core.outputs import SamplingParams  # here, because it loads torch
 
     llm = LLM(
         args.model,

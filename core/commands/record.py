@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     scenario = Scenario.from_file(args.scenario)
     check_writable(args.output)
-    from core.llm import record  # here, because it loads torch
+    from core.record import record  # here, because it loads torch
 
     result = record(scenario, dtype=args.dtype, device=args.device, threads=args.threads)
     result.write(args.output)

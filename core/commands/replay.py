@@ -72,7 +72,7 @@ def _verify(recorded: Run, args: argparse.Namespace) -> int:
     try:
         verify(recorded)
         if args.tokens:
-            from core.llm import verify_tokens  # the only part that needs torch
+            from core.record import verify_tokens  # the only part that needs torch
 
             verify_tokens(recorded)
     except MismatchError as exc:

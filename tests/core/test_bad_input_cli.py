@@ -191,7 +191,7 @@ def test_llm_refuses_what_it_can_never_serve_before_anything_runs(
 
 def test_llm_refuses_a_request_larger_than_its_pool_with_the_numbers(tiny_llm) -> None:
     """Trap 18: 40 prompt tokens share 10 blocks, and each of five answers needs two more."""
-    from core.llm import SamplingParams
+    from core.outputs import SamplingParams
 
     with pytest.raises(ValueError, match=r"20 needed, 16 available"):
         tiny_llm.generate([list(range(3, 43))], SamplingParams(n=5, max_tokens=8))
@@ -213,7 +213,7 @@ def test_llm_refuses_a_request_larger_than_its_pool_with_the_numbers(tiny_llm) -
 )
 def test_llm_refuses_impossible_sampling_parameters(tiny_llm, params: dict) -> None:
     from core.errors import KVScopeError
-    from core.llm import SamplingParams
+    from core.outputs import SamplingParams
 
     with pytest.raises((KVScopeError, ValueError)):
         tiny_llm.generate([[3, 4]], SamplingParams(**params))

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from core.errors import RequestError
-from core.llm import LLM, SamplingParams, record
+from core.llm import LLM
 from core.model.model_runner import ModelRunner
+from core.outputs import SamplingParams
+from core.record import record, verify_tokens
 from core.scenario import Scenario
 from core.simulate import verify
 from core.trace.run import parse_run
@@ -218,8 +220,6 @@ def test_a_request_larger_than_the_pool_is_refused(make_llm):
 
 
 def test_recording_verifies_with_tokens(smollm, monkeypatch):
-    from core.llm import verify_tokens
-
     scenario = Scenario.from_dict(
         {
             "schema": "scenario/1",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import CacheInUseError, RequestError, ScenarioError, UnsupportedError
-from core.llm import LLM, SamplingParams
+from core.llm import LLM
+from core.outputs import SamplingParams
 from core.simulate import verify
 from core.trace.run import parse_run
 

@@ -1,0 +1,98 @@
+"""Runs of a real model: record one, and run a recorded one's model again."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from core.engine import Engine
+from core.errors import MismatchError, UnsupportedError
+from core.model.model_runner import ModelRunner
+from core.scenario import RequestSpec, Scenario
+from core.trace.run import Run, output_tokens
+
+
+def check_supported(scenario: Scenario) -> None:
+    """Refuse settings that this version knows but does not carry out. Raises UnsupportedError."""
+    if not scenario.engine.kv_cache:
+        raise UnsupportedError("engine.kv_cache: false is not supported yet")
+    neutral = {field.name: field.default for field in dataclasses.fields(RequestSpec)}
+    not_yet = ("top_k", "top_p", "min_p", "repetition_penalty", "logprobs", "stop", "beam_width")
+    for i, request in enumerate(scenario.requests):
+        for name in not_yet:
+            if getattr(request, name) != neutral[name]:
+                raise UnsupportedError(f"requests[{i}].{name}: not supported yet with a real model")
+        if request.output_tokens is not None:
+            raise UnsupportedError(
+                f"requests[{i}].output_tokens: a script is for runs without a model (simulate)"
+            )
+
+
+def add_texts(run: Run, runner: ModelRunner) -> None:
+    """Put each sequence's text into a run's results."""
+    tokens = output_tokens(run)
+    for name, result in run.results.items():
+        result["text"] = runner.tokenizer.decode(tokens.get(name, []))
+
+
+def record(
+    scenario: Scenario,
+    *,
+    dtype: str = "bfloat16",
+    device: str | None = None,
+    threads: int | None = None,
+    debug: bool = False,
+) -> Run:
+    """Run a scenario on its real model and give the run, labelled RECORDED.
+
+    Raises UnsupportedError, ModelError.
+    """
+    if scenario.model == "none":
+        raise UnsupportedError('model: "none" has nothing to record; use simulate')
+    check_supported(scenario)
+    engine_config = scenario.engine
+    runner = ModelRunner(
+        scenario.model,
+        dtype,
+        device,
+        engine_config.num_blocks,
+        engine_config.block_size,
+        threads,
+        scenario.seed,
+    )
+    _warm_up(runner, scenario)
+    run = Engine(scenario, runner, label="RECORDED", debug=debug).run_to_end()
+    add_texts(run, runner)
+    return run
+
+
+def _warm_up(runner: ModelRunner, scenario: Scenario) -> None:
+    """Compute two steps for nothing: first-use costs must not stand in the first step's timing."""
+    config = dataclasses.replace(scenario.engine, prefix_cache="off", max_model_len=8)
+    request = RequestSpec(id="warm-up", prompt_tokens=(0,), max_tokens=2, ignore_eos=True)
+    Engine(Scenario(engine=config, requests=(request,)), runner, trace=False).finish()
+    runner.bind(config.num_blocks, config.block_size, scenario.seed)
+
+
+def verify_tokens(run: Run) -> None:
+    """Run the model again, on the recorded kind of device and dtype; the tokens must be the same.
+
+    Raises MismatchError for other tokens, UnsupportedError where this machine cannot do it.
+    """
+    source = run.header["source"]
+    if source["model"] == "none":
+        raise UnsupportedError("the run has no model: its tokens are scripted")
+    kind = "cpu" if source["device"] == "CPU" else "cuda"
+    again = record(run.scenario, dtype=source["dtype"], device=kind)
+    if again.header["source"]["model_sha256"] != source["model_sha256"]:
+        raise MismatchError("the weights differ from those that were recorded")
+    if again.header["source"]["device"] != source["device"]:
+        raise UnsupportedError(
+            f"recorded on {source['device']}, this is {again.header['source']['device']}"
+        )
+    tokens, tokens_again = output_tokens(run), output_tokens(again)
+    for name in sorted({*tokens, *tokens_again}):
+        if tokens.get(name) != tokens_again.get(name):
+            raise MismatchError(f"{name}: the model samples other tokens than were recorded")
+        text, text_again = (one.results.get(name, {}).get("text") for one in (run, again))
+        if text != text_again:
+            raise MismatchError(f"{name}: the text is not that of its tokens")
