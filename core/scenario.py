@@ -153,10 +153,15 @@ def _check_schema(data: Any) -> None:
     try:
         _validator().validate(data)
     except jsonschema_rs.ValidationError as error:
+        path = list(error.instance_path)
+        unknown = getattr(error.kind, "unexpected", None)
+        if unknown:
+            name = unknown[0] if unknown[0].isidentifier() else repr(unknown[0])[:80]
+            raise ScenarioError(jsonio.format_path([*path, name]), "unknown field") from None
         message = str(error.message)
         if len(message) > 300:  # the message repeats the value, which may be a megabyte
             message = f"{message[:140]} … {message[-140:]}"
-        raise ScenarioError(jsonio.format_path(list(error.instance_path)), message) from None
+        raise ScenarioError(jsonio.format_path(path), message) from None
     except (ValueError, TypeError, OverflowError) as exc:  # not representable as JSON at all
         raise ScenarioError("", f"not JSON data: {exc}") from None
 

@@ -52,13 +52,16 @@ def verify(run: Run) -> None:
     _verify_results(run.results, again.results())
 
 
+_ADDED_LATER = ("num_preemptions",)  # older runs are without it
+
+
 def _verify_results(recorded: dict[str, Any], again: dict[str, Any]) -> None:
     if recorded.keys() != again.keys():
         raise MismatchError(f"results: recorded {sorted(recorded)}, run again {sorted(again)}")
     for name, result in again.items():
         for key, value in result.items():
-            if recorded[name].get(key) != value:
-                old = recorded[name].get(key)
+            old = recorded[name].get(key, value if key in _ADDED_LATER else None)
+            if old != value:
                 raise MismatchError(f"results.{name}.{key}: recorded {old!r}, run again {value!r}")
 
 

@@ -33,6 +33,15 @@ def entries() -> dict[str, Entry]:
 
 
 @cache
+def recorded() -> dict[str, dict[str, str]]:
+    """What the recorded runs show and where to look, by name; a run may be missing here."""
+    loaded: dict[str, dict[str, str]] = json.loads(
+        (LESSONS / "recorded.json").read_text(encoding="utf-8")
+    )
+    return loaded
+
+
+@cache
 def words() -> dict[str, str]:
     """The text of the token ids that the built-in scenarios use.
 

@@ -117,7 +117,7 @@ def select() -> None:
         key=_SELECT,
         on_change=lambda: choose(state[_SELECT]),
         label_visibility="collapsed",
-        width=335,
+        width=400,
     )
 
 

@@ -34,7 +34,7 @@ def _engine_line() -> None:
     state = status.engine_state()
     if state.can_run_model:
         word, kind = "Real model installed", "ok"
-        detail = f"{status.MODEL_NAME}, torch {state.torch_version}"
+        detail = f"{status.MODEL_NAME}<br>torch {state.torch_version}"
     else:
         word, kind = "No model here", "off"
         detail = "Recorded and simulated runs play all the same."

@@ -10,14 +10,13 @@ from ui.paths import PAGES
 
 
 def home() -> Any:
-    return st.Page(PAGES / "home.py", title="Home", icon=":material/home:", default=True)
+    return st.Page(PAGES / "home.py", title="Home", default=True)
 
 
 def block_pool() -> Any:
     return st.Page(
         PAGES / "block_pool.py",
         title="Block pool",
-        icon=":material/grid_view:",
         url_path="block_pool",
     )
 

@@ -179,15 +179,15 @@ def _rows_editor(base: list[dict[str, Any]]) -> list[dict[str, Any]]:
         alt="The requests of your scenario, one a row",
         column_config={
             "id": text("id", help="A letter or a name, without #", width=64),
-            "arrive_step": number("arrive_step", format="%d", width=100),
-            "prompt": text("prompt", help="Text; one token per byte"),
-            "prompt_tokens": text("prompt_tokens", help="Or token ids: 1, 2, 3"),
-            "max_tokens": number("max_tokens", format="%d", width=104),
+            "arrive_step": number("arrive_step", format="%d", width=112),
+            "prompt": text("prompt", help="Text; one token per byte", width=100),
+            "prompt_tokens": text("prompt_tokens", help="Or token ids: 1, 2, 3", width=196),
+            "max_tokens": number("max_tokens", format="%d", width=114),
             "n": number("n", format="%d", help="Answers to this prompt", width=56),
-            "priority": number("priority", format="%d", width="small"),
+            "priority": number("priority", format="%d", width=88),
             "cache_salt": text("cache_salt", width=104),
-            "cancel_step": number("cancel_step", format="%d", width=104),
-            "output_tokens": text("output_tokens", help="The script of what is sampled"),
+            "cancel_step": number("cancel_step", format="%d", width=114),
+            "output_tokens": text("output_tokens", help="The script of what is sampled", width=150),
         },
     )
     rows: list[dict[str, Any]] = edited.to_dict("records")

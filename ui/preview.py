@@ -45,7 +45,7 @@ def _sentence(event: Json) -> str:
     kind = event["type"]
     if kind == "block_copied":
         return (
-            f"{who} must write into block {event['src']}, which others hold too. Only that block "
+            f"{who} must write into block {event['src']}, which it shares. Only that block "
             f"is copied, {event['src']} → {event['dst']}."
         )
     if kind == "forked":

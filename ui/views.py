@@ -21,13 +21,16 @@ def head(words: Lesson) -> None:
 
 
 def about(chosen: str) -> None:
-    """What a built-in scenario shows, and what to look at."""
-    entry = catalogue.entries().get(chosen.partition(":")[2]) if chosen[:9] == "scenario:" else None
-    if entry is None:
+    """What a built-in scenario or a recorded run shows, and what to look at."""
+    kind, _, name = chosen.partition(":")
+    entry = catalogue.entries().get(name) if kind == "scenario" else None
+    said = catalogue.recorded().get(name) if kind == "run" else None
+    if entry is not None:
+        said = {"shows": entry.shows, "look": entry.look}
+    if said is None:
         return
-    st.html(
-        f'<p class="kv-about">{html.escape(entry.shows)} <span>{html.escape(entry.look)}</span></p>'
-    )
+    shows, look = html.escape(said["shows"]), html.escape(said["look"])
+    st.html(f'<p class="kv-about">{shows} <span>{look}</span></p>')
 
 
 def refused(exc: KVScopeError) -> None:

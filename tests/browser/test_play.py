@@ -70,6 +70,32 @@ def test_keyboard_goes_everywhere(page: Any, app: App) -> None:
     _wait_for_step(page, 2)
 
 
+def test_the_keys_still_work_after_a_click_on_the_picture(page: Any, app: App) -> None:
+    """Such a click gives the focus to Streamlit's scrolling area."""
+    _open(page, app)
+    page.locator(".kv .ttl").click()
+    page.keyboard.press("ArrowRight")
+    _wait_for_step(page, 1)
+
+
+def test_a_prediction_is_answered_in_a_few_lines(page: Any, app: App) -> None:
+    _open(page, app)
+    page.get_by_placeholder("blocks", exact=True).fill("8")
+    page.get_by_placeholder("empty slots").fill("0")
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Lock it in").click()
+    page.get_by_text("You rounded down.").wait_for()
+    assert page.locator(".st-key-kv-predict").bounding_box()["height"] < 140
+
+
+def test_the_whole_pool_is_above_the_fold(page: Any, app: App) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    _open(page, app)
+    pool = page.locator(".kv .poolbox").bounding_box()
+    bar = page.locator(".kv .player").bounding_box()
+    assert pool["y"] + pool["height"] <= bar["y"] and bar["y"] + bar["height"] <= 900
+
+
 def test_a_hover_lights_the_block_and_its_table_entries(page: Any, app: App) -> None:
     _open(page, app, "scenario=two-answers&step=2")
     _wait_for_step(page, 2)

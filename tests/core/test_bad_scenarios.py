@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
 
 import pytest
@@ -44,17 +43,17 @@ def at_or_in(found: str, path: str) -> bool:
 @pytest.mark.parametrize(
     ("data", "path"),
     [
-        (scenario() | {"colour": 1}, ""),
-        (with_engine(num_block=4), "engine"),
-        (with_request(promt="x"), "requests[1]"),
-        (scenario() | {"Schema": "scenario/1"}, ""),
+        (scenario() | {"colour": 1}, "colour"),
+        (with_engine(num_block=4), "engine.num_block"),
+        (with_request(promt="x"), "requests[1].promt"),
+        (scenario() | {"Schema": "scenario/1"}, "Schema"),
     ],
     ids=["scenario", "engine", "request", "case"],
 )
 def test_an_unknown_key_is_refused_at_each_level(data: Any, path: str) -> None:
     error = refused(data)
     assert error.path == path
-    assert re.search(r"colour|num_block|promt|Schema", error.message)
+    assert error.message == "unknown field"
 
 
 @pytest.mark.parametrize("version", ["scenario/2", "run/1", "", None, 1, "Scenario/1"])

@@ -76,6 +76,8 @@ function build(root, data) {
   button.type = "button";
   head.append(label, button);
   const pool = el("div", "pool");
+  const n = data.frames[0].blocks.length;
+  pool.style.setProperty("--across", String(n <= 8 ? n : Math.min(8, Math.ceil(n / 2)))); // full rows, no hole
   const say = el("div", "say");
   const ticks = el("div", "ticks");
   ticks.setAttribute("aria-hidden", "true");

@@ -9,8 +9,8 @@ import { refusedText, waitingText } from "./waiting.js";
 import { clamp, el, num, plural } from "./util.js";
 
 const IN_SIGHT = 14;
-const IN_SIGHT_PRESENT = 8; // the type is larger, the screen is not
-const ROW = 22;
+const IN_SIGHT_PRESENT = 13; // the type is larger, the screen is not
+const ROW = 19;
 
 export class Bars {
   constructor(player) {
@@ -72,6 +72,8 @@ export class Bars {
     const ctx = fit(this.canvas, width, this.lines.length * h);
     ctx.clearRect(0, 0, width, this.lines.length * h);
     this.pitch = Math.max(1, Math.min(11 * c.scale, (width - 190 * c.scale) / info.maxBlocks));
+    this.gap = this.pitch > 4 ? 1.5 : 0;
+    let longest = 0;
     this.lines.forEach((line, i) => {
       const row = this.rows[first + i];
       const id = row?.[0];
@@ -82,7 +84,10 @@ export class Bars {
       const table = row && sv.state.tables.get(id);
       this.note(line, row, table, c);
       if (table) this.bar(ctx, id, table, i * h, c);
+      longest = Math.max(longest, table?.length ?? 0);
     });
+    // The lines between entries lie one under the other, so one stroke cuts all rows.
+    if (this.gap) for (let l = 1; l < longest; l++) ctx.clearRect(l * this.pitch - this.gap, 0, this.gap, this.lines.length * h);
     this.mark(this.lit);
   }
 
@@ -116,8 +121,7 @@ export class Bars {
   }
 
   bar(ctx, id, table, y, c) {
-    const { sv, info, h, pitch } = this;
-    const gap = pitch > 4 ? 1.5 : 0;
+    const { sv, info, h, pitch, gap } = this;
     const bar = pitch - gap;
     const i = info.color(id);
     const top = y + h * 0.18;
@@ -126,13 +130,18 @@ export class Bars {
     const pale = mix(c.r[i], c.surface, 0.28);
     ctx.fillStyle = c.r[i];
     ctx.fillRect(0, top, table.length * pitch - gap, tall);
+    ctx.fillStyle = pale;
+    const shared = (l) => sv.state.ref[table[l]] > 1;
     for (let l = 0; l < table.length; l++) {
-      const x = l * pitch;
-      if (gap && l) ctx.clearRect(x - gap, top, gap, tall);
-      ctx.fillStyle = pale;
-      if (sv.state.ref[table[l]] > 1) ctx.fillRect(x, top, bar, tall / 2);
-      const fill = clamp(computed - l * info.bs, 0, info.bs) / info.bs;
-      if (fill < 1) ctx.fillRect(x + bar * fill, top, bar * (1 - fill), tall);
+      if (!shared(l)) continue;
+      const from = l;
+      while (l + 1 < table.length && shared(l + 1)) l++;
+      ctx.fillRect(from * pitch, top, (l - from) * pitch + bar, tall / 2);
+    }
+    const full = Math.floor(computed / info.bs);
+    if (full < table.length) {
+      const x = full * pitch + (bar * (computed - full * info.bs)) / info.bs;
+      ctx.fillRect(x, top, table.length * pitch - gap - x, tall);
     }
     hatch(ctx, i, 0, top + tall - 4 * c.scale, table.length * pitch - gap, 4 * c.scale, c.o[i]);
   }

@@ -1,6 +1,6 @@
 // What the canvases share: colours read from the theme, sharp pixels, hatches as patterns.
 const NAMES = ["surface", "sunken", "border", "line", "text", "muted", "accent", "on-accent"];
-const HATCH = [0, 1, 2, 2, 3, 3, 4, 1, 4, 0];
+export const HATCH = [0, 1, 2, 2, 3, 3, 4, 1, 4, 0];
 
 const probe = (node, value) => {
   node.style.color = value;
@@ -51,6 +51,14 @@ export function fit(canvas, width, height) {
   const ctx = canvas.getContext("2d");
   ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
   return ctx;
+}
+
+// The same hatches pixel by pixel, for pictures that are written straight into an image.
+export function inked(kind, x, y) {
+  if (kind === 1) return (x + y) % 4 === 0;
+  if (kind === 2) return x % 3 === 1;
+  if (kind === 3) return x % 3 === 1 && y === 1;
+  return kind === 4 && y === 1;
 }
 
 // The hatch of a request along the foot of a rectangle, the same five as in the stylesheet.

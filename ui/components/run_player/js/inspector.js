@@ -69,6 +69,8 @@ export class Inspector {
     const row = (name, value) => dl.append(el("dt", "", name), el("dd", "", value));
     row("References", plural(state.ref[b], "table entry", "table entries"));
     row("Slots", `${num(state.ref[b] ? sv.fill[b] : state.entry[b] ? info.bs : 0)} of ${num(info.bs)} filled`);
+    const tokens = info.bs <= 32 && sv.kind(b) !== "free" ? sv.tokens(b) : [];
+    if (tokens.length) row("Tokens", info.quote(tokens));
     row("Key", this.key(sv, b));
     if (info.radix && state.nodeOf[b] >= 0) row("Tree", `node ${num(state.nodeOf[b])}, block ${num(state.nodes.get(state.nodeOf[b]).blocks.indexOf(b) + 1)} of ${num(state.nodes.get(state.nodeOf[b]).blocks.length)}`);
     if (state.entry[b]) row("Hits", `${num(state.hits[b])}, last used in step ${num(state.lastUsed(b))}`);

@@ -1,5 +1,6 @@
-// Keys of the player. They work while the focus is in the player, or nowhere (on the page's body)
-// and the player can be seen. `c` and `r` belong to Streamlit and are left alone.
+// Keys of the player. They work while the focus is in the player, or nowhere (on the page's body, or
+// on Streamlit's scrolling area, which takes it when one clicks on the picture) and the player can be
+// seen. `c` and `r` belong to Streamlit and are left alone.
 const FIELDS = /^(INPUT|SELECT|TEXTAREA)$/;
 
 let active = null; // of several players on a page, the one used last has the keys
@@ -30,7 +31,7 @@ export class Keyboard {
     const at = e.composedPath()[0];
     const inside = e.composedPath().includes(this.player.root);
     if (inside) return { at, inside };
-    const nowhere = at === document.body || at === document.documentElement || !(at instanceof Element);
+    const nowhere = at === document.body || at === document.documentElement || !(at instanceof Element) || at.matches('[data-testid="stMain"]');
     return nowhere && (active === this.player || active === null) && this.visible() ? { at, inside } : null;
   }
 

@@ -111,7 +111,7 @@ export class Lanes {
     const { info } = this;
     const g = el("div", "g");
     const toks = el("div", "toks");
-    s.tokens(0, Math.min(s.numTokens, 8)).forEach((t) => toks.append(el("span", "tk", tokenWord(info, t))));
+    s.tokens(0, Math.min(s.numTokens, 8)).forEach((t) => toks.append(el("span", info.special(t) ? "tk sp" : "tk", info.special(t) ?? tokenWord(info, t))));
     toks.append(el("span", "tk more", s.numTokens > 8 ? `… ${plural(s.numTokens, "token")}` : s.numTokens ? plural(s.numTokens, "token") : "no tokens"));
     g.append(toks);
     const why = el("span", `why ${kind}`, icon(kind === "wait" ? "wait" : "stop"), el("span", "", kind === "wait" ? waitingText(s, sv) : refusedText(s.reason, info)));
@@ -141,7 +141,9 @@ export class Lanes {
         if (!computed) cls.push("pend");
         if (now && p >= now.from && p < now.from + now.n) cls.push("w");
         if (now && p < now.hit) cls.push("hit");
-        const t = el("span", cls.join(" "), tokenWord(info, s.token(p)));
+        const special = info.special(s.token(p));
+        if (special) cls.push("sp");
+        const t = el("span", cls.join(" "), special ?? tokenWord(info, s.token(p)));
         t.dataset.p = p;
         toks.append(t);
       }

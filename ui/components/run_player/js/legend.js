@@ -17,7 +17,7 @@ export function drawLegend(root, info, size, tokens) {
     out.push(item("lg-part", "partly filled"));
   }
   if (info.cacheOn) out.push(item("lg-idle", "cached, nobody reads it"));
-  out.push(item("lg-free", "free"));
+  out.push(item(size === "small" ? "lg-free" : "lg-open", "free"));
   if (info.contiguous) out.push(item("lg-waste", "reserved, empty"));
   out.push(mono(size === "small" || tokens ? "×2" : "2", "references, if more than one"));
   if (size !== "dense") out.push(mono("next, 2nd, 3rd", "order in which free blocks are taken"));

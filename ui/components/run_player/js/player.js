@@ -26,6 +26,7 @@ import { button, clamp, el, num } from "./util.js";
 const FRAME = 1100; // milliseconds a step stays at speed 1
 const COMMIT_AFTER = 500;
 const DENSE_ABOVE = 1024;
+const CARDS_HIGH = 560; // pixels: a taller pool of cards would hide most of itself below the screen
 const NO_STEP = { step: 0, scheduled: {}, events: [], timing: {} };
 
 export class Player {
@@ -135,6 +136,7 @@ export class Player {
   dispose() {
     this.pause();
     this.links.dispose();
+    this.tree.dispose();
     clearTimeout(this.commitTimer);
     cancelAnimationFrame(this.raf);
     this.resize.disconnect();
@@ -190,7 +192,7 @@ export class Player {
     this.header.load(this.info, this.runs.length > 1 ? null : this.data.title);
     this.timelines.forEach((t, i) => t.root.classList.toggle("on", i === which));
     const { n, bs } = this.info;
-    const small = n <= 64 && bs <= 8;
+    const small = n <= 64 && bs <= 8 && Math.ceil(n / 8) * (16 * bs + 46) <= CARDS_HIGH;
     this.lanes = this.info.maxTokens <= 96 && this.info.maxLanes <= 16 ? new Lanes(this) : new Bars(this);
     this.pool = n > DENSE_ABOVE ? new PoolDensity(this) : small ? new PoolSlots(this) : new PoolCells(this);
     this.laneBox.replaceChildren(this.lanes.root);
@@ -236,7 +238,7 @@ export class Player {
 
   drawHeadline(step) {
     const h = this.empty ? { title: "Empty", icon: "dot", text: "This run has no steps: its scenario has no requests." } : headline(step, this.cursor.notes, this.info);
-    const words = el("span", "words", h.text);
+    const words = el("span", "words", h.text.replaceAll(" → ", "\u00a0→\u00a0"));
     if (h.more) words.append(` And ${h.more} more like it.`);
     this.moment.className = `moment ${h.event?.type === "block_copied" ? "cow" : ""}`;
     this.moment.replaceChildren(icon(h.icon), el("span", "k", h.title), words);

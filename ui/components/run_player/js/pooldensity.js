@@ -1,6 +1,6 @@
 // The pool of a large run, up to 65,536 blocks: one square of a few pixels a block, written straight
 // into the image. The last layer, drawn apart, shows what is lit, selected or copied.
-import { fit, hatch, mix, pixel } from "./canvas.js";
+import { HATCH, fit, inked, mix, pixel } from "./canvas.js";
 import { describe } from "./poolslots.js";
 import { clamp, el } from "./util.js";
 
@@ -51,6 +51,7 @@ export class PoolDensity {
     if (!this.image || this.image.width !== W || this.image.height !== H) {
       this.image = ctx.createImageData(W, H);
       this.pixels = new Uint32Array(this.image.data.buffer);
+      this.codes = null;
     }
     if (this.theme !== c) {
       this.theme = c;
@@ -59,44 +60,50 @@ export class PoolDensity {
       this.idle = pixel(c.line);
       this.bare = pixel(c.sunken);
       this.gap = pixel(c.surface);
+      this.inks = c.o.map(pixel);
+      this.codes = null;
     }
     const px = this.pixels;
-    px.fill(this.gap);
+    const layout = `${info.n}|${this.size}|${dpr}|${this.columns}`;
+    if (!this.codes || this.layoutKey !== layout) {
+      this.layoutKey = layout;
+      this.codes = new Int16Array(info.n).fill(-9);
+      px.fill(this.gap);
+    }
+    const { codes } = this;
     const s = this.size * dpr;
     const inner = s >= 3 ? 1 : 0; // a line of surface between squares, where there is room for one
     const colorOf = new Map();
+    const foot = Math.round(s * 0.55);
     for (let b = 0; b < info.n; b++) {
-      const x0 = Math.round((b % this.columns) * s);
-      const y0 = Math.round(Math.floor(b / this.columns) * s);
-      const x1 = Math.round(((b % this.columns) + 1) * s) - inner;
-      const y1 = Math.round((Math.floor(b / this.columns) + 1) * s) - inner;
+      // Only the squares that have changed are written: code is the colour, partly filled, idle or bare.
       const owner = sv.holder[b];
-      let v = this.bare;
-      let sparse = false;
+      let code = -1;
       if (owner !== null) {
         let i = colorOf.get(owner);
         if (i === undefined) colorOf.set(owner, (i = info.color(owner)));
-        v = sv.fill[b] < info.bs ? this.partly[i] : this.full[i];
-      } else if (state.entry[b] !== null) {
-        v = this.idle;
-        sparse = true; // cached and idle: only every second pixel, so it is not told by colour alone
-      }
+        code = 2 * i + (sv.fill[b] < info.bs ? 1 : 0);
+      } else if (state.entry[b] !== null) code = -2;
+      if (codes[b] === code) continue;
+      codes[b] = code;
+      const col = b % this.columns;
+      const row0 = Math.floor(b / this.columns);
+      const x0 = Math.round(col * s);
+      const y0 = Math.round(row0 * s);
+      const x1 = Math.round((col + 1) * s) - inner;
+      const y1 = Math.round((row0 + 1) * s) - inner;
+      const i = code >> 1;
+      const v = code >= 0 ? (code & 1 ? this.partly : this.full)[i] : code === -2 ? this.idle : this.bare;
+      const kind = code >= 0 && this.size >= 7 ? HATCH[i] : 0;
       for (let y = y0; y < y1; y++) {
         const row = y * W;
-        if (!sparse) px.fill(v, row + x0, row + x1);
-        else for (let x = x0; x < x1; x++) px[row + x] = (x + y) & 1 ? v : this.bare;
+        px.fill(v, row + x0, row + x1);
+        // Cached and idle: only every second pixel, so that it is not told by colour alone.
+        if (code === -2) for (let x = x0 + ((x0 + y + 1) & 1); x < x1; x += 2) px[row + x] = this.bare;
+        if (kind && y - y0 >= foot) for (let x = x0; x < x1; x++) if (inked(kind, x - x0, y - y0 - foot)) px[row + x] = this.inks[i];
       }
     }
     ctx.putImageData(this.image, 0, 0);
-    if (this.size >= 7) {
-      for (let b = 0; b < info.n; b++) {
-        const owner = sv.holder[b];
-        if (owner === null) continue;
-        const i = colorOf.get(owner);
-        const [x, y] = this.xy(b);
-        hatch(ctx, i, x, y + this.size * 0.55, this.size - 1, this.size * 0.35, c.o[i]);
-      }
-    }
     this.mark();
   }
 

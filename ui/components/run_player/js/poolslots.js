@@ -72,7 +72,7 @@ export class PoolSlots {
     const owner = holders[0] ?? null;
     if (owner) paint(cell, info, owner);
     const top = el("span", "top", el("span", "sr", "Block "), el("span", "no", num(b)));
-    top.append(...this.badges(holders));
+    top.append(...this.badges(holders, String(b).length));
     const slots = el("span", "lines");
     for (let i = 0; i < info.bs; i++) {
       const filled = i < tokens.length;
@@ -80,7 +80,11 @@ export class PoolSlots {
       if (filled) cls.push("f");
       if (wrote && i >= wrote[0] && i < wrote[1]) cls.push("w");
       if (role === "dst" && i < copy.num_slots) cls.push("cp");
-      const line = el("span", cls.join(" "), filled ? info.show(tokens[i]).trim() || "␣" : "");
+      const special = filled ? info.special(tokens[i]) : null;
+      const shown = filled ? (special ?? (info.show(tokens[i]).trim() || "␣")) : "";
+      if (special) cls.push("sp");
+      if (shown === "␣") cls.push("ws");
+      const line = el("span", cls.join(" "), shown);
       line.dataset.i = i;
       slots.append(line);
     }
@@ -88,10 +92,13 @@ export class PoolSlots {
   }
 
   // Twice: each holder where there is room, and for narrow cards each request once.
-  badges(holders) {
+  badges(holders, digits) {
     const { info } = this;
-    const room = holders.length > 3 ? 2 : 3;
-    const all = holders.slice(0, room).map((s) => badge(info, s, s.includes("#") ? info.letter(s) + s.slice(s.lastIndexOf("#")) : info.letter(s)));
+    const names = holders.map((s) => (s.includes("#") ? info.letter(s) + s.slice(s.lastIndexOf("#")) : info.letter(s)));
+    const wide = (n) => names.slice(0, n).join("").length + digits + (n < names.length ? 2 : 0);
+    let room = Math.min(3, holders.length);
+    while (room > 1 && wide(room) > 8) room--;
+    const all = holders.slice(0, room).map((s, i) => badge(info, s, names[i]));
     if (holders.length > room) all.push(el("span", "plus", `+${holders.length - room}`));
     const once = [...new Map(holders.map((s) => [info.letter(s), s])).values()];
     const brief = once.slice(0, 2).map((s) => badge(info, s, info.letter(s)));

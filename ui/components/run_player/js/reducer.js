@@ -33,7 +33,7 @@ export const APPLY = {
     }
   },
   waiting(st, e) {
-    st.seqs.get(e.sequence).reason = e;
+    Object.assign(st.seqs.get(e.sequence), { reason: e, reasonStep: st.step });
   },
   admitted(st, e) {
     take(st.waiting, e.sequence);

@@ -99,7 +99,15 @@ export class RunInfo {
     return w.trim() === "" ? w.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/ /g, "␣") || "␣" : w.replace(/\n/g, "⏎").replace(/\t/g, "⇥");
   }
 
+  // The name inside a control token such as <|im_start|>, which stands for no text; else null.
+  special(token) {
+    return /^<\|([^<>|]+)\|>$/.exec(this.word(token))?.[1] ?? null;
+  }
+
+  // A model's tokens carry their own spaces; scripted words and numbers have none.
   quote(tokens) {
-    return `“${tokens.map((t) => this.show(t).trim()).join(" ").trim()}”`;
+    const spaced = this.header.source?.model && this.header.source.model !== "none";
+    const words = spaced && tokens.length > 1 ? tokens.map((t) => this.word(t).replace(/\n/g, "⏎").replace(/\t/g, "⇥")).join("") : tokens.map((t) => this.show(t).trim()).join(" ");
+    return `“${words.trim()}”`;
   }
 }

@@ -24,7 +24,7 @@ export const WAITING = {
     const kept = Math.ceil(c.engine.watermark * c.engine.num_blocks - 1e-9);
     return `${e.needed === undefined ? "it" : `${plural(e.needed, "block")}`} would fit, but while others run ${plural(kept, "block")} ${are(kept)} kept free for them.`;
   },
-  behind_head: () => "the one at the head of the queue does not fit yet, and nobody overtakes it.",
+  behind_head: () => "the one at the head of the queue cannot be let in yet, and nobody overtakes it.",
   preemption_in_step: () => "a sequence lost its blocks in this step, so nothing new is let in.",
   batch_not_finished: () => "a static batch takes no newcomer until its last member has ended.",
 };
@@ -77,11 +77,13 @@ const FINISHED = {
   error: (e, n) => `${who(e)} ends after ${n} because of an error.`,
 };
 
+const again = (c) => (c.info?.cacheOn === false ? "all its keys and values are computed again later" : "what the cache has lost by then is computed again");
+
 const PREEMPTED = {
-  no_free_blocks: (e, n) =>
-    `${e.by === e.sequence ? `${who(e)} needs a block and none is free. It was admitted last, so it gives way itself` : `${e.by ?? "Another"} needs a block and none is free. ${who(e)} was admitted last, so it gives way`}: it keeps ${n} and will compute everything again.`,
-  priority: (e, n) =>
-    `${e.by === e.sequence ? `${who(e)} needs a block and none is free. It is the least urgent, so it gives way itself` : `${e.by ?? "Another"} needs a block and none is free. ${who(e)} is the least urgent, so it gives way`}: it keeps ${n} and will compute everything again.`,
+  no_free_blocks: (e, n, c) =>
+    `${e.by === e.sequence ? `${who(e)} needs a block and none is free. It was admitted last, so it gives way itself` : `${e.by ?? "Another"} needs a block and none is free. ${who(e)} was admitted last, so it gives way`}: it keeps ${n}; ${again(c)}.`,
+  priority: (e, n, c) =>
+    `${e.by === e.sequence ? `${who(e)} needs a block and none is free. It is the least urgent, so it gives way itself` : `${e.by ?? "Another"} needs a block and none is free. ${who(e)} is the least urgent, so it gives way`}: it keeps ${n}; ${again(c)}.`,
 };
 
 const refsNow = (refs) => (new Set(refs).size === 1 ? num(refs[0]) + (refs.length > 1 ? " each" : "") : list(refs));
@@ -116,7 +118,7 @@ export const SENTENCES = {
   block_copied: (e, c) => {
     const size = c.info?.bytesPerToken ? `, ${num(e.num_slots * c.info.bytesPerToken)} B` : "";
     const refs = c.note?.before ? ` References to ${num(e.src)}: ${num(c.note.before)} → ${num(c.note.after)}.` : "";
-    return `${who(e)} must write into block ${num(e.src)}, which others hold too. Only that block is copied, ${num(e.src)} → ${num(e.dst)}: ${plural(e.num_slots, "slot")}${size}.${refs}`;
+    return `${who(e)} must write into block ${num(e.src)}, which ${c.note?.before === 2 ? "another holds" : "others hold"} too. Only that block is copied, ${num(e.src)} → ${num(e.dst)}: ${plural(e.num_slots, "slot")}${size}.${refs}`;
   },
   block_cached: (e) => `${cap(blocks(e.blocks))} of ${who(e)} ${are(e.blocks.length)} full and can now be matched by others.`,
   block_uncached: (e) => `Block ${num(e.block)} is about to be written, so it can be matched no more.`,
@@ -126,9 +128,9 @@ export const SENTENCES = {
     const n = e.sequences.length;
     return `${e.request} forks into ${list(e.sequences)}. No block is copied: ${n === 2 ? "both" : `all ${num(n)}`} tables name ${blocks(e.blocks ?? [])}.`;
   },
-  node_split: (e) => `Node ${num(e.node)} is split after ${plural(e.num_blocks, "block")}: another prompt parts from it there. The first part is now node ${num(e.new_parent)}.`,
+  node_split: (e) => `Node ${num(e.node)} is split after ${plural(e.num_blocks, "block")}: another sequence reads it only up to there. The first part is now node ${num(e.new_parent)}.`,
   preempted: Object.fromEntries(
-    Object.entries(PREEMPTED).map(([k, f]) => [k, (e) => f(e, e.num_output_tokens ? `its ${plural(e.num_output_tokens, "output token")}` : "its prompt")]),
+    Object.entries(PREEMPTED).map(([k, f]) => [k, (e, c) => f(e, e.num_output_tokens ? `its ${plural(e.num_output_tokens, "output token")}` : "its prompt", c)]),
   ),
   token_sampled: (e, c) => `${who(e)} samples ${c.info ? c.info.quote([e.token]) : num(e.token)}. It has no slot until it is computed.`,
   pruned: (e) => `${who(e)} is pruned: better beams have taken its place.`,

@@ -14,6 +14,7 @@ export class Sequence {
     this.endStep = -1;
     this.endReason = null;
     this.reason = null; // why it waits: the event that said so
+    this.reasonStep = -1; // and when: its numbers are those of that step
     this.preempted = false;
     this.lastTable = null; // the table it gave back, and when, to show it for that one step
     this.lastTableStep = -1;

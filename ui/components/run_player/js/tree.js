@@ -6,6 +6,7 @@ import { paint } from "./badge.js";
 import { button, el, num, plural } from "./util.js";
 
 const MOST_NODES = 60; // nodes drawn as a tree; beyond that only the table is legible
+const PAUSE = 250; // milliseconds without a step after which it is drawn out of sight as well
 
 export class Tree {
   constructor(player) {
@@ -15,16 +16,41 @@ export class Tree {
     this.lines = svg("svg", { class: "treelines", "aria-hidden": "true" });
     this.root = el("section", "treebox", el("div", "cap", el("b", "", "Prefix tree"), this.caption), this.area);
     this.root.setAttribute("aria-label", "Prefix tree");
+    this.seen = true;
+    this.watch = new IntersectionObserver(([entry]) => {
+      this.seen = entry.isIntersecting;
+      if (this.seen) this.flush();
+    }, { rootMargin: "0px 0px -76px 0px" }); // the player bar covers that much at the foot
+    this.watch.observe(this.root);
+  }
+
+  dispose() {
+    this.watch.disconnect();
+    clearTimeout(this.timer);
   }
 
   load(info) {
     this.info = info;
-    this.sig = null;
+    this.sig = this.due = null;
     this.root.hidden = !info.radix;
   }
 
+  // Out of sight it is drawn when the steps pause: it would cost more than all the rest.
   draw(sv) {
     if (!this.info.radix) return;
+    this.due = sv;
+    clearTimeout(this.timer);
+    if (this.seen) this.flush();
+    else this.timer = setTimeout(() => this.flush(), PAUSE);
+  }
+
+  flush() {
+    const sv = this.due;
+    this.due = null;
+    if (sv) this.render(sv);
+  }
+
+  render(sv) {
     const { state } = sv;
     const sig = [...state.nodes.values()].map((n) => `${n.id}.${n.parent}.${n.blocks.join("-")}.${state.ref[n.blocks[0]]}.${state.ref[n.blocks[0]] ? 0 : state.lastUsed(n.blocks[0])}`).join("|") + (sv.events.some((e) => e.type === "node_split") ? `s${sv.k}` : "");
     if (sig === this.sig) return;
@@ -56,7 +82,7 @@ export class Tree {
     const top = kids.get(-1) ?? [];
     this.area.replaceChildren(this.lines, el("div", "branch", this.rootDot, el("div", "kids", ...top.map(branch))));
     if (!top.length) this.area.append(el("p", "say muted", "Nothing is cached yet: a block enters the tree when its last slot is computed."));
-    requestAnimationFrame(() => this.connect(state));
+    requestAnimationFrame(() => this.connect());
   }
 
   node(sv, n, split) {
@@ -86,24 +112,33 @@ export class Tree {
     return box;
   }
 
-  connect(state) {
+  connect() {
     if (!this.nodes || !this.rootDot?.isConnected) return;
+    // All is measured before anything is written: in turns the browser would lay out each time.
+    const { scrollLeft, scrollTop, scrollWidth, scrollHeight } = this.area;
     const o = this.area.getBoundingClientRect();
+    const known = new Map();
     const at = (node) => {
-      const r = node.getBoundingClientRect();
-      return { l: r.left - o.left + this.area.scrollLeft, r: r.right - o.left + this.area.scrollLeft, y: r.top - o.top + this.area.scrollTop + Math.min(18, r.height / 2), mid: r.top - o.top + this.area.scrollTop + r.height / 2 };
+      if (!known.has(node)) {
+        const r = node.getBoundingClientRect();
+        const y = r.top - o.top + scrollTop;
+        known.set(node, { l: r.left - o.left + scrollLeft, r: r.right - o.left + scrollLeft, y: y + Math.min(18, r.height / 2), mid: y + r.height / 2 });
+      }
+      return known.get(node);
     };
-    this.lines.replaceChildren();
-    this.lines.setAttribute("width", this.area.scrollWidth);
-    this.lines.setAttribute("height", this.area.scrollHeight);
+    const paths = [];
     for (const { box, parent, lock } of this.nodes.values()) {
       const up = parent === null ? this.rootDot : this.nodes.get(parent)?.box;
       if (!up) continue;
       const a = at(up);
       const b = at(box);
       const y0 = parent === null ? a.mid : a.y;
-      svg("path", { d: `M${a.r} ${y0}C${(a.r + b.l) / 2} ${y0},${(a.r + b.l) / 2} ${b.y},${b.l} ${b.y}`, class: lock ? "on" : "" }, this.lines);
+      paths.push([`M${a.r} ${y0}C${(a.r + b.l) / 2} ${y0},${(a.r + b.l) / 2} ${b.y},${b.l} ${b.y}`, lock ? "on" : ""]);
     }
+    this.lines.setAttribute("width", scrollWidth);
+    this.lines.setAttribute("height", scrollHeight);
+    this.lines.replaceChildren();
+    for (const [d, cls] of paths) svg("path", { d, class: cls }, this.lines);
   }
 
   light(t) {

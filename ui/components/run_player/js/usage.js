@@ -18,7 +18,7 @@ export class Usage {
       bar.append(i);
     }
     const waste = sv.slotsHeld - sv.slotsFilled;
-    const w = el("span", "val", el("b", "", num(sv.slotsHeld ? Math.round((100 * waste) / sv.slotsHeld) : 0)), " % of held slots empty");
+    const w = el("span", "val", el("b", "", num(sv.slotsHeld ? Math.round((100 * waste) / sv.slotsHeld) : 0)), " % ", el("span", "long", "of held slots "), "empty");
     w.dataset.tip = `${num(sv.slotsHeld)} slots are held, ${num(sv.slotsFilled)} are filled: ${num(waste)} ÷ ${num(sv.slotsHeld)} = ${percent(waste, sv.slotsHeld)} internal waste.`;
     w.tabIndex = 0;
     this.root.replaceChildren(...out, w, bar);

@@ -22,14 +22,22 @@ export class Wires {
     svg("path", { d, class: cls }, this.root);
   }
 
+  // A bracket in the gap above the cards (between their rows, if source and copy lie in two), so
+  // that it crosses no words.
   copy(src, dst) {
     const a = this.box(src);
     const b = this.box(dst);
-    const lift = Math.min(13, a.h * 0.5);
-    const [x0, x1] = b.x > a.x ? [a.x + a.w * 0.62, b.x + b.w * 0.4] : [a.x + a.w * 0.4, b.x + b.w * 0.62];
-    const top = Math.min(a.y, b.y) - lift;
-    this.line(`M${x0} ${a.y + 1}C${x0} ${top},${x1} ${top},${x1} ${b.y - 4}`, "cow");
-    svg("path", { d: `M${x1 - 5} ${b.y - 8}L${x1 + 5} ${b.y - 8}L${x1} ${b.y + 1}Z`, class: "head" }, this.root);
+    const right = b.cx >= a.cx;
+    const x0 = a.cx + a.w * (right ? 0.2 : -0.2);
+    const x1 = b.cx - (Math.abs(b.cx - a.cx) < 1 ? 0 : b.w * (right ? 0.12 : -0.12));
+    const down = b.y > a.bottom;
+    const up = a.y > b.bottom;
+    const y0 = down ? a.bottom : a.y;
+    const y1 = up ? b.bottom : b.y;
+    const mid = down ? a.bottom + 4 : a.y - (up ? 4 : 7);
+    const tip = up ? -5 : 5;
+    this.line(`M${x0} ${y0}V${mid}H${x1}V${y1 - tip}`, "cow");
+    svg("path", { d: `M${x1 - 5} ${y1 - tip}L${x1 + 5} ${y1 - tip}L${x1} ${y1 + tip / 5}Z`, class: "head" }, this.root);
   }
 
   link(from, to) {
