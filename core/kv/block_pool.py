@@ -142,24 +142,22 @@ class BlockPool:
         Stops at a block that is already free, and returns it.
         """
         ref_counts, matchable, stack = self.ref_counts, self.matchable, self._unmatchable
-        push_front = stack.append
         links = idle.links
         following, previous = links.following, links.previous
         last = previous[links.end]
         num_other = -len(stack)
         twice = None
         for block in blocks:
-            refs = ref_counts[block]
-            if refs == 1:
+            if ref_counts[block] == 1:
                 ref_counts[block] = 0
                 if matchable[block]:
                     following[last] = block
                     previous[block] = last
                     last = block
                 else:
-                    push_front(block)
-            elif refs:
-                ref_counts[block] = refs - 1
+                    stack.append(block)  # faster than a bound method: CPython inlines it
+            elif ref_counts[block]:
+                ref_counts[block] -= 1
                 num_other += 1
             else:
                 twice = block

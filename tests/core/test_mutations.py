@@ -23,7 +23,7 @@ MUTANTS = [
     ("kv/block_pool.py", "                num_held += 1", "                num_held += 0"),
     ("kv/block_pool.py", "                num_other += 1\n            else", "                num_other += 0\n            else"),
     ("kv/block_pool.py", "blocks = stack[: -n - 1 : -1]", "blocks = stack[-n:]"),
-    ("kv/block_pool.py", "                ref_counts[block] = refs - 1", "                ref_counts[block] = refs"),
+    ("kv/block_pool.py", "                ref_counts[block] -= 1\n", "                ref_counts[block] -= 0\n"),
     ("kv/block_pool.py", "                if matchable[block]:\n                    following", "                if not matchable[block]:\n                    following"),
     ("kv/block_pool.py", "        previous[links.end] = last\n", "        previous[links.end] = links.end\n"),
     ("kv/block_pool.py", "            blocks = stack[::-1]", "            blocks = stack[:]"),
