@@ -11,7 +11,16 @@ import sys
 from io import TextIOWrapper
 from typing import NoReturn
 
-from core.commands import generate, models, record, replay, simulate
+try:
+    from core.commands import generate, models, record, replay, simulate
+except ModuleNotFoundError as missing:
+    print(
+        f"error: {missing.name} is not installed for this Python; `make run` puts it into .venv "
+        "(.venv/bin/python), or: pip install -r requirements.txt",
+        file=sys.stderr,
+    )
+    sys.exit(2)
+
 from core.errors import KVScopeError
 from core.version import VERSION
 

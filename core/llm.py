@@ -25,6 +25,7 @@ from core.errors import (
     ScenarioError,
     UnsupportedError,
 )
+from core.interrupts import interrupts_deferred
 from core.model.detokenizer import IncrementalDetokenizer
 from core.model.model_runner import ModelRunner
 from core.outputs import CompletionOutput, RequestOutput, SamplingParams, TextDelta
@@ -32,6 +33,8 @@ from core.record import add_texts, check_supported
 from core.request import Request, Sequence
 from core.scenario import RequestSpec, Scenario
 from core.trace.run import Run
+
+Prompt = str | Listing[int] | dict[str, Any]
 
 _DEFAULTS: dict[str, Any] = {
     "num_blocks": 512,
@@ -64,6 +67,8 @@ class LLM:
         debug: bool = False,
         **engine: Any,
     ) -> None:
+        if threads is not None and threads < 1:
+            raise ScenarioError("threads", f"{threads} is less than 1")
         self._trace, self._debug = trace, debug
         settings = {**_DEFAULTS, **engine}
         self._empty = _settings(model, seed, settings)  # before the weights are loaded
@@ -99,6 +104,8 @@ class LLM:
         """A fresh engine: empty pool, empty prefix cache, step 0. What still ran is forgotten."""
         self.runner.bind(self.config.num_blocks, self.config.block_size, self._empty.seed)
         self.engine = self._new_engine()
+        for pending in self._pending.values():
+            pending.clear()  # their readers hold on to them
         self._pending.clear()
         self._texts.clear()
 
@@ -113,12 +120,13 @@ class LLM:
 
     def generate(
         self,
-        prompts: str | Listing[int] | Listing[str | Listing[int]],
+        prompts: Prompt | Listing[Prompt],
         sampling_params: SamplingParams | Listing[SamplingParams] | None = None,
     ) -> list[RequestOutput]:
         """Serve prompts together; answers in their order.
 
-        A prompt is a text or a list of token ids; one alone need not be put into a list.
+        A prompt is a text, a list of token ids, or a dict with `prompt` or `prompt_token_ids`; one
+        alone need not be put into a list.
 
         Raises RequestError (a ValueError) at once, before anything runs, for a prompt that can
         never be served: empty, too long, or larger than the pool. If it is interrupted, its
@@ -137,7 +145,7 @@ class LLM:
         return [self._output(request, times) for request in requests]
 
     def stream(
-        self, prompt: str | Listing[int], sampling_params: SamplingParams | None = None
+        self, prompt: Prompt, sampling_params: SamplingParams | None = None
     ) -> Iterator[TextDelta]:
         """Serve one prompt, one delta per token. Closing the iterator cancels the request.
 
@@ -166,7 +174,8 @@ class LLM:
 
     def _step(self) -> list[Sequence]:
         """One engine step; tokens of streamed requests go to their queues, whoever asked for it."""
-        grown = self.engine.step()
+        with interrupts_deferred():  # a step cut in half would cost the whole engine
+            grown = self.engine.step()
         for seq in grown:
             pending = self._pending.get(seq.request.id)
             if pending is None:
@@ -197,17 +206,16 @@ class LLM:
 
     def _submit(
         self,
-        prompts: str | Listing[int] | Listing[str | Listing[int]],
+        prompts: Prompt | Listing[Prompt],
         sampling_params: SamplingParams | Listing[SamplingParams] | None,
     ) -> list[Request]:
-        one = isinstance(prompts, str) or (
-            len(prompts) > 0 and all(isinstance(token, int) for token in prompts)
-        )
-        texts = [prompts] if one else list(prompts)
+        texts = _as_list(prompts)
         if sampling_params is None or isinstance(sampling_params, SamplingParams):
             params = [sampling_params or SamplingParams()] * len(texts)
-        else:
+        elif isinstance(sampling_params, Listing):
             params = list(sampling_params)
+        else:
+            raise RequestError("sampling_params: give SamplingParams, or a list of them")
         if len(params) != len(texts):
             raise RequestError(f"{len(texts)} prompts, but {len(params)} sampling parameters")
         first = len(self.engine.requests)
@@ -245,6 +253,17 @@ def _ended(request: Request) -> bool:
     return bool(request.sequences) and all(seq.finished for seq in request.sequences)
 
 
+def _as_list(prompts: Prompt | Listing[Prompt]) -> list[Any]:
+    """One prompt, or several, as a list. Raises RequestError."""
+    if isinstance(prompts, str | dict):
+        return [prompts]
+    if not isinstance(prompts, Listing):
+        raise RequestError("a prompt is a text, or a list of token ids")
+    if len(prompts) > 0 and all(type(token) is int for token in prompts):
+        return [prompts]
+    return list(prompts)
+
+
 def _settings(model: str | Path, seed: int, engine: dict[str, Any]) -> Scenario:
     """A scenario without requests. Raises ScenarioError, UnsupportedError."""
     scenario = Scenario.from_dict(
@@ -255,11 +274,17 @@ def _settings(model: str | Path, seed: int, engine: dict[str, Any]) -> Scenario:
 
 
 def _spec(name: str, prompt: Any, params: SamplingParams, step: int) -> RequestSpec:
+    if isinstance(prompt, dict):
+        if len(prompt) != 1 or not prompt.keys() <= {"prompt", "prompt_token_ids"}:
+            raise RequestError("a prompt's dict has one key: prompt, or prompt_token_ids")
+        (prompt,) = prompt.values()
     is_text = isinstance(prompt, str)
     if not is_text and not (
         isinstance(prompt, Listing) and all(type(token) is int for token in prompt)
     ):
         raise RequestError("a prompt is a text, or a list of token ids")
+    if not isinstance(params, SamplingParams):
+        raise RequestError("sampling_params: give SamplingParams, or a list of them")
     return RequestSpec(
         id=name,
         arrive_step=step,
@@ -267,7 +292,7 @@ def _spec(name: str, prompt: Any, params: SamplingParams, step: int) -> RequestS
         prompt_tokens=None if is_text else tuple(prompt),
         max_tokens=params.max_tokens,
         n=params.n,
-        temperature=float(params.temperature),
+        temperature=params.temperature,
         seed=params.seed,
         stop_token_ids=tuple(params.stop_token_ids),
         ignore_eos=params.ignore_eos,

@@ -47,7 +47,9 @@ def record(
     Raises UnsupportedError, ModelError.
     """
     if scenario.model == "none":
-        raise UnsupportedError('model: "none" has nothing to record; use simulate')
+        raise UnsupportedError(
+            'model: the scenario names none; give "model": "smollm2-135m-instruct", or use simulate'
+        )
     check_supported(scenario)
     engine_config = scenario.engine
     runner = ModelRunner(

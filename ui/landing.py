@@ -13,6 +13,7 @@ from ui.components.mini_pool import mini_pool
 from ui.lesson import Lesson
 
 PREVIEW = "two-answers"
+FIRST = "one-request"
 
 
 def preview_data() -> dict[str, Any] | None:
@@ -38,7 +39,12 @@ def hero(words: Lesson, watch: dict[str, str]) -> None:
             icon=":material/play_arrow:",
             query_params=watch,
         )
-        st.page_link(nav.block_pool(), label="Start the course", icon=":material/arrow_forward:")
+        st.page_link(
+            nav.block_pool(),
+            label="Start the course",
+            icon=":material/arrow_forward:",
+            query_params={"scenario": FIRST},
+        )
     st.html(f'<p class="kv-small">{html.escape(words["under-the-buttons"])}</p>')
 
 

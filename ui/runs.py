@@ -15,7 +15,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.errors import KVScopeError, RunError, ScenarioError
+from core.errors import KVScopeError, MismatchError, RunError, ScenarioError
 from core.scenario import Scenario
 from ui import catalogue, status
 from ui.components.run_player import PackedRun, pack
@@ -31,6 +31,11 @@ MAX_PROMPT_TOKENS = 400_000
 MAX_OUTPUT_TOKENS = 40_000
 MAX_LAST_STEP = 5_000
 """What one visitor may ask of a process that all of them share."""
+
+FILE_NOTE = (
+    "This run comes from your file. The scheduler and the block manager, run again on its tokens, "
+    "agree with every step. Its device, model, texts and times are the file's own word."
+)
 
 RunData = dict[str, Any]
 
@@ -151,7 +156,7 @@ def recorded(name: str) -> Played:
     """A recorded run. Raises RunError."""
     path = recorded_path(name)
     if path is None:
-        raise RunError(f"there is no recorded run called {name[:60]!r} on this server")
+        raise RunError(f"There is no recorded run called {name[:60]!r} on this server")
     return _recorded(str(path), path.stat().st_mtime_ns)
 
 
@@ -194,10 +199,20 @@ _RUN_START = re.compile(rb'\s*\{\s*"schema"\s*:\s*"run/')
 
 
 def open_file(data: bytes) -> tuple[str, Any]:
-    """A visitor's file: ``("run", Played)`` or ``("scenario", text)``. Raises KVScopeError."""
+    """A visitor's file: ``("run", Played)`` or ``("scenario", text)``.
+
+    Raises KVScopeError, also for a run with which the scheduler, run again, does not agree.
+    """
     if data[:2] != b"\x1f\x8b" and not _RUN_START.match(data):
         Scenario.from_json(data)
         return "scenario", data.decode("utf-8-sig")
+    from core.simulate import verify
     from core.trace.run import parse_run
 
-    return "run", Played.of(parse_run(data, MAX_OPENED_BYTES).to_dict())
+    run = parse_run(data, MAX_OPENED_BYTES)
+    check_size(run.scenario)
+    try:
+        verify(run)
+    except MismatchError as exc:
+        raise RunError(f"the scheduler, run again on its tokens, does not agree: {exc}") from None
+    return "run", Played.of(run.to_dict())

@@ -7,7 +7,7 @@ import html
 import streamlit as st
 
 from core.errors import KVScopeError, ScenarioError
-from ui import catalogue
+from ui import catalogue, runs
 from ui.code import snippet
 from ui.lesson import Lesson
 
@@ -25,6 +25,8 @@ def about(chosen: str) -> None:
     kind, _, name = chosen.partition(":")
     entry = catalogue.entries().get(name) if kind == "scenario" else None
     said = catalogue.recorded().get(name) if kind == "run" else None
+    if kind == "file":
+        said = {"shows": runs.FILE_NOTE, "look": ""}
     if entry is not None:
         said = {"shows": entry.shows, "look": entry.look}
     if said is None:

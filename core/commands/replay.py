@@ -78,9 +78,11 @@ def _verify(recorded: Run, args: argparse.Namespace) -> int:
     except MismatchError as exc:
         print(f"not verified: {exc}", file=sys.stderr)
         return 1
-    what = "scheduler, blocks and tokens" if args.tokens else "scheduler and blocks"
+    what = "scheduler, blocks, tokens and texts agree"
+    if not args.tokens:
+        what = "scheduler and blocks agree (texts, times and source are the file's word)"
     if args.json:
         print_json({"verified": True, "steps": len(recorded.steps), "tokens": args.tokens})
     else:
-        print(f"verified: {len(recorded.steps)} steps, {what} agree")
+        print(f"verified: {len(recorded.steps)} steps, {what}")
     return 0

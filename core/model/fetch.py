@@ -301,7 +301,7 @@ def _plain_errors(entry: CatalogueEntry, root: Path) -> Iterator[None]:
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise ModelFetchError(f"cannot write to {where}: {error.strerror}") from error
-        raise ModelFetchError(f"fetching {entry.name} failed: {error}") from error
+        raise ModelFetchError(f"{where} cannot be used: {error.strerror or error}") from error
 
 
 def _tree_bytes(directory: Path) -> int:

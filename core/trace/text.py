@@ -20,9 +20,13 @@ def describe_run(run: Run, states: list[Json] | None = None) -> Iterator[str]:
     yield f"{name}: {engine['num_blocks']} blocks × {engine['block_size']} tokens"
     if run.header["label"] == "SIMULATED":
         yield "SIMULATED: real scheduler and block manager, scripted tokens, no model"
+        if any(request["prompt"] is not None for request in scenario["requests"]):
+            yield "a prompt given as text counts one token for each of its bytes"
     else:
         parts = [source["device"], source["model"], source["dtype"], run.header["recorded_at"]]
         yield f"{run.header['label']}: " + ", ".join(str(part) for part in parts)
+    if not scenario["requests"]:
+        yield "no requests, so no steps"
     for index, record in enumerate(run.steps):
         yield from describe_step(record, states[index] if states else None)
     for name, result in run.results.items():

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.errors import RunError
 from core.scenario import Scenario
+from core.simulate import simulate
 from ui import catalogue, code, lesson, prediction, preview, runs
 
 
@@ -174,3 +176,17 @@ def test_uploads_are_told_apart() -> None:
     packed = runs.simulate(text).packed.text.encode()
     assert runs.open_file(packed)[0] == "run"
     assert runs.open_file(gzip.compress(packed))[0] == "run"
+
+
+@pytest.mark.parametrize("lie", ["block", "label", "token"])
+def test_a_run_file_that_the_scheduler_disagrees_with_is_not_opened(lie: str) -> None:
+    run = simulate(Scenario.from_json(catalogue.entries()["fork"].text))
+    first = run.steps[0]["events"]
+    if lie == "block":
+        next(e for e in first if e["type"] == "blocks_allocated")["blocks"][0] += 1
+    elif lie == "label":
+        run.header["label"] = "LIVE"
+    else:
+        next(e for e in first if e["type"] == "token_sampled")["token"] += 1
+    with pytest.raises(RunError, match="does not agree"):
+        runs.open_file(run.to_bytes())

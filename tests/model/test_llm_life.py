@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
+from core.engine import EngineFailedError
 from core.errors import CacheInUseError, RequestError, ScenarioError, UnsupportedError
 from core.llm import LLM
 from core.outputs import SamplingParams
@@ -90,6 +94,57 @@ def test_an_interrupted_generate_leaves_nothing_behind(llm, monkeypatch):
     llm.generate(B, params(max_tokens=1))
     assert llm.engine.num_steps == steps + 1, "the dead requests are not served any more"
     assert_verified(llm)
+
+
+def test_ctrl_c_in_a_step_waits_for_its_end(llm, monkeypatch):
+    """What the user has so far is kept: the run, and the prefixes in the cache."""
+    llm.generate(A, params())
+    execute = llm.runner.execute
+
+    def interrupted(batch):
+        if len(batch.scheduled) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return execute(batch)
+
+    monkeypatch.setattr(llm.runner, "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        llm.generate([A, B], params())
+    monkeypatch.undo()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert in_use(llm) == 0
+    assert llm.generate(A, params())[0].num_cached_tokens == 4
+    assert_verified(llm)
+
+
+def test_a_reset_ends_the_streams_that_were_open(llm):
+    stream = llm.stream(A, params())
+    next(stream)
+    llm.reset()
+    with pytest.raises(EngineFailedError, match="reset"):
+        next(stream)
+
+
+def test_prompts_come_in_the_fields_forms(llm):
+    ids = llm.generate(A, params())[0].outputs[0].token_ids
+    for prompt in (A, [A], {"prompt_token_ids": A}, [{"prompt_token_ids": A}], tuple(A)):
+        assert llm.generate(prompt, params())[0].outputs[0].token_ids == ids
+    assert llm.generate([], params()) == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [None, 5, {}, {"text": "A"}, {"prompt": "A", "prompt_token_ids": [1]}, [None], [[A]], {1: 2}],
+)
+def test_other_forms_are_refused(llm, bad):
+    with pytest.raises(RequestError, match="prompt"):
+        llm.generate(bad, params())
+    assert llm.engine.num_steps == 0
+
+
+@pytest.mark.parametrize("bad", [{"temperature": 0}, 0, "greedy", [{}]])
+def test_wrong_sampling_parameters_are_refused(llm, bad):
+    with pytest.raises(RequestError, match="sampling"):
+        llm.generate([A], bad)
 
 
 def test_a_failed_step_starts_a_fresh_engine(llm, monkeypatch):
