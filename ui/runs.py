@@ -25,7 +25,9 @@ SUFFIX = ".run.json.gz"
 MAX_UPLOAD_BYTES = 8 * 1024 * 1024
 MAX_OPENED_BYTES = 48 * 1024 * 1024
 """Most that an uploaded file may expand to."""
-MAX_BLOCKS = 65_536
+MAX_BLOCKS_HERE = 65_536
+"""Larger pools are run in a process of their own."""
+MAX_BLOCKS = 1_048_576
 MAX_REQUESTS = 2_000
 MAX_PROMPT_TOKENS = 400_000
 MAX_OUTPUT_TOKENS = 40_000
@@ -108,11 +110,13 @@ def check_size(scenario: Scenario) -> None:
 @st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 def simulate(text: str) -> Played:
     """Run a scenario without a model. Raises ScenarioError."""
-    from core.simulate import simulate as run_scenario
+    from core.simulate import simulate as run_here
+    from ui import worker
 
     scenario = Scenario.from_json(text).scripted()
     check_size(scenario)
-    run = run_scenario(scenario).to_dict()
+    large = scenario.engine.num_blocks > MAX_BLOCKS_HERE
+    run = (worker.simulate(scenario) if large else run_here(scenario)).to_dict()
     known = catalogue.words()
     texts = run["header"].setdefault("token_text", {})
     for token in _token_ids(run):

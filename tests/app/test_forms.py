@@ -70,7 +70,7 @@ def test_what_the_form_cannot_show_is_left_to_json() -> None:
 @pytest.mark.parametrize(
     ("change", "path"),
     [
-        ({"engine": {"num_blocks": 65_537}}, "engine.num_blocks"),
+        ({"engine": {"num_blocks": 1_048_577}}, "engine.num_blocks"),
         ({"requests": [{"id": "A", "prompt": "x", "arrive_step": 90_000}]}, "requests[0].arrive"),
         (
             {

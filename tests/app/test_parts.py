@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import RunError
+from core.errors import RunError, ScenarioError
 from core.scenario import Scenario
 from core.simulate import simulate
-from ui import catalogue, code, lesson, prediction, preview, runs
+from ui import catalogue, code, lesson, prediction, preview, runs, worker
 
 
 def test_a_lesson_is_cut_into_its_sections() -> None:
@@ -190,3 +192,39 @@ def test_a_run_file_that_the_scheduler_disagrees_with_is_not_opened(lie: str) ->
         next(e for e in first if e["type"] == "token_sampled")["token"] += 1
     with pytest.raises(RunError, match="does not agree"):
         runs.open_file(run.to_bytes())
+
+
+def large(num_blocks: int) -> str:
+    engine = {"num_blocks": num_blocks, "max_num_batched_tokens": 8}
+    requests = [{"id": "A", "prompt_tokens": [1, 2, 3, 4, 5], "n": 2}]
+    return json.dumps({"schema": "scenario/1", "engine": engine, "requests": requests})
+
+
+def test_a_million_blocks_run_in_a_process_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = runs.simulate(large(64)).data()["steps"]
+    started = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda *args, **kwargs: started.append(1) or popen(*args, **kwargs)
+    )
+    there = runs.simulate(large(1_000_000)).data()["steps"]
+    assert started
+    assert [step["events"] for step in there] == [step["events"] for step in here]
+    assert there[0]["usage"]["free"] == 1_000_000 - 2
+
+
+def test_a_worker_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MAX_SECONDS", 0.01)
+    with pytest.raises(ScenarioError, match="given up"):
+        runs.simulate(large(70_000))
+
+
+def test_a_worker_that_needs_too_much_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MAX_MEMORY_BYTES", 100 * 1024**2)
+    with pytest.raises(ScenarioError):
+        runs.simulate(large(1_000_001))
+
+
+def test_more_than_that_is_refused_with_the_way_to_do_it() -> None:
+    with pytest.raises(ScenarioError, match="python -m core simulate"):
+        runs.simulate(large(2_000_000))

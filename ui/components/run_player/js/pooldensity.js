@@ -1,5 +1,6 @@
-// The pool of a large run, up to 65,536 blocks: one square of a few pixels a block, written straight
-// into the image. The last layer, drawn apart, shows what is lit, selected or copied.
+// The pool of a large run, thousands of blocks and up to a million: one square of a few pixels a
+// block, written straight into the image. The last layer, drawn apart, shows what is lit, selected
+// or copied.
 import { HATCH, fit, inked, mix, pixel } from "./canvas.js";
 import { describe } from "./poolslots.js";
 import { clamp, el } from "./util.js";
