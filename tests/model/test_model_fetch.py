@@ -322,7 +322,7 @@ def test_a_cache_that_cannot_be_written(root, files):
 
 def test_a_cache_path_that_is_a_file(root, files):
     root.parent.write_text("in the way")
-    with pytest.raises(ModelFetchError, match="KV_SCOPE_CACHE.* cannot be used"):
+    with pytest.raises(ModelFetchError, match=r"KV_SCOPE_CACHE.* cannot be used"):
         fetch.fetch("tiny", source=files[0])
 
 
