@@ -170,15 +170,15 @@ class BlockPool:
 
     def free_one(self, block: int) -> None:
         """`free` of one block."""
-        refs = self.ref_counts[block]
-        if refs == 1:
-            self.ref_counts[block] = 0
+        ref_counts = self.ref_counts
+        if ref_counts[block] == 1:
+            ref_counts[block] = 0
             if self.matchable[block]:
                 self.idle.add(block)
             else:
                 self._unmatchable.append(block)
-        elif refs:
-            self.ref_counts[block] = refs - 1
+        elif ref_counts[block]:
+            ref_counts[block] -= 1
         else:
             raise DoubleFreeError(f"block {block} is already free")
 
