@@ -13,7 +13,7 @@ No operation here costs more in a large pool than in a small one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import length_hint
 
 from core.prefix.eviction import EvictionOrder, LRUOrder
@@ -121,33 +121,18 @@ class BlockPool:
         A block without references left goes to the front of the free list if it is unmatchable,
         else to its place among the idle ones. Raises DoubleFreeError.
         """
-        remaining = iter(blocks)
         idle = self.idle
-        if type(idle) is LRUOrder:
-            twice = self._free_lru(remaining, len(blocks), idle)
-        else:
-            twice = None
-            for block in remaining:
-                if not self.ref_counts[block]:
-                    twice = block
-                    break
-                self.free_one(block)
-        if twice is not None:
-            self._undo_free(blocks[: len(blocks) - 1 - len(list(remaining))])
-            raise DoubleFreeError(f"block {twice} is already free")
-
-    def _free_lru(self, blocks: Iterator[int], num_blocks: int, idle: LRUOrder) -> int | None:
-        """`free_one` of each block with `idle.add` by hand, as in `touch`.
-
-        Stops at a block that is already free, and returns it.
-        """
+        if type(idle) is not LRUOrder:
+            self._free_ranked(blocks)
+            return
+        # `free_one` of each block with `idle.add` by hand, as in `touch`.
         ref_counts, matchable, stack = self.ref_counts, self.matchable, self._unmatchable
-        links = idle.links
-        following, previous = links.following, links.previous
-        last = previous[links.end]
-        num_other = -len(stack)
+        following, previous, end = idle.links.following, idle.links.previous, idle.links.end
+        last = previous[end]
+        num_added = len(blocks) + len(stack)
         twice = None
-        for block in blocks:
+        remaining = iter(blocks)
+        for block in remaining:
             if ref_counts[block] == 1:
                 ref_counts[block] = 0
                 if matchable[block]:
@@ -158,15 +143,36 @@ class BlockPool:
                     stack.append(block)  # faster than a bound method: CPython inlines it
             elif ref_counts[block]:
                 ref_counts[block] -= 1
-                num_other += 1
+                num_added -= 1
             else:
                 twice = block
-                num_other += 1 + length_hint(blocks)
+                num_added -= 1 + length_hint(remaining)
                 break
-        following[last] = links.end
-        previous[links.end] = last
-        idle.length += num_blocks - num_other - len(stack)
-        return twice
+        following[last] = end
+        previous[end] = last
+        idle.length += num_added - len(stack)
+        if twice is not None:
+            self._refuse_double_free(blocks, twice, length_hint(remaining))
+
+    def _free_ranked(self, blocks: list[int]) -> None:
+        """`free` under an eviction order that has to find each block's place."""
+        remaining = iter(blocks)
+        for block in remaining:
+            if not self.ref_counts[block]:
+                self._refuse_double_free(blocks, block, length_hint(remaining))
+            self.free_one(block)
+
+    def _refuse_double_free(self, blocks: list[int], twice: int, num_remaining: int) -> None:
+        """Take back what `free` has done before it met a free block."""
+        for block in reversed(blocks[: len(blocks) - 1 - num_remaining]):
+            refs = self.ref_counts[block]
+            if refs == 0:
+                if self.matchable[block]:
+                    self.idle.remove(block)
+                else:
+                    self._unmatchable.pop()
+            self.ref_counts[block] = refs + 1
+        raise DoubleFreeError(f"block {twice} is already free")
 
     def free_one(self, block: int) -> None:
         """`free` of one block."""
@@ -181,16 +187,6 @@ class BlockPool:
             ref_counts[block] -= 1
         else:
             raise DoubleFreeError(f"block {block} is already free")
-
-    def _undo_free(self, blocks: list[int]) -> None:
-        for block in reversed(blocks):
-            refs = self.ref_counts[block]
-            if refs == 0:
-                if self.matchable[block]:
-                    self.idle.remove(block)
-                else:
-                    self._unmatchable.pop()
-            self.ref_counts[block] = refs + 1
 
     def push_front(self, block: int) -> None:
         """An idle block has lost its contents: it is taken next."""

@@ -21,11 +21,11 @@ MUTANTS = [
     # reference counts and the free list
     ("kv/block_pool.py", "                ref_counts[block] = refs + 1\n                num_held", "                ref_counts[block] = refs\n                num_held"),
     ("kv/block_pool.py", "                num_held += 1", "                num_held += 0"),
-    ("kv/block_pool.py", "                num_other += 1\n            else", "                num_other += 0\n            else"),
+    ("kv/block_pool.py", "                num_added -= 1\n            else", "                num_added -= 0\n            else"),
     ("kv/block_pool.py", "blocks = stack[: -n - 1 : -1]", "blocks = stack[-n:]"),
     ("kv/block_pool.py", "                ref_counts[block] -= 1\n", "                ref_counts[block] -= 0\n"),
     ("kv/block_pool.py", "                if matchable[block]:\n                    following", "                if not matchable[block]:\n                    following"),
-    ("kv/block_pool.py", "        previous[links.end] = last\n", "        previous[links.end] = links.end\n"),
+    ("kv/block_pool.py", "        previous[end] = last\n", "        previous[end] = end\n"),
     ("kv/block_pool.py", "            blocks = stack[::-1]", "            blocks = stack[:]"),
     # tables, copies
     ("kv/manager.py", "self.pool.ref_counts[table[entry]] > 1", "self.pool.ref_counts[table[entry]] > 2"),
