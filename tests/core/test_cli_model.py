@@ -50,7 +50,7 @@ def test_generate_json_has_the_keys_of_the_contract() -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--max-tokens", "0"], "max_tokens"),
+        (["--max-tokens", "0"], "--max-tokens"),
         (["--temperature", "nan"], "temperature"),
         (["--temperature", "-1"], "temperature"),
         (["--seed", "-1"], "seed"),
