@@ -29,7 +29,6 @@ class Status(Enum):
     FINISHED_STOPPED = "finished_stopped"
     FINISHED_LENGTH = "finished_length"
     FINISHED_ABORTED = "finished_aborted"
-    FINISHED_REJECTED = "finished_rejected"
 
 
 class Request:

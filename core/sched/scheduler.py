@@ -79,8 +79,8 @@ class Scheduler:
                     self.emit(("finished", request.id, name, "cancelled", outputs, None))
             self.kv.release(seq, "cancelled")
 
-    def arrive(self, request: Request) -> bool:
-        """Put a new request into the queue, or reject it for good. Returns whether it waits."""
+    def arrive(self, request: Request) -> None:
+        """Put a new request into the queue, or reject it for good."""
         rejection = reject(self.config, request)
         seq = Sequence(request, 0, request.spec.n)
         names = [request.sequence_id(index) for index in range(request.spec.n)]
@@ -95,7 +95,6 @@ class Scheduler:
             if rejection is not None:
                 numbers = (rejection.needed, rejection.available)
                 self.emit(("request_rejected", request.id, rejection.reason, *numbers))
-        return rejection is None
 
     # ---- 2. schedule --------------------------------------------------------------------------
 
