@@ -41,7 +41,3 @@ class CacheInUseError(KVScopeError):
 
 class UnsupportedError(KVScopeError):
     """A known setting that this version of the engine does not carry out."""
-
-
-class CapacityError(KVScopeError):
-    """Something does not fit: the numbers are in the message."""

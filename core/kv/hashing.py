@@ -7,6 +7,7 @@ A cryptographic hash makes a false hit infeasible; caches compare the tokens all
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 
 from core.request import Namespace, Sequence
@@ -15,6 +16,7 @@ KEY_CHARS = 16
 """Hex digits of a key that traces show (the first 64 of 256 bits)."""
 
 
+@lru_cache(maxsize=1024)
 def root_key(namespace: Namespace) -> bytes:
     """What the first block of a prefix chains on, 32 bytes."""
     parts = b"".join(

@@ -87,10 +87,6 @@ class KVStore:
             for layer in self.blocks:
                 layer[:, dst].copy_(layer[:, src])
 
-    def read_block(self, layer: int, block_id: int) -> torch.Tensor:
-        """A block's contents, [2, block_size, n_kv_heads, head_dim]: to look at, not to change."""
-        return self.blocks[layer][:, block_id]
-
 
 def _check_fits(num_bytes: int, num_blocks: int, block_size: int, device: torch.device) -> None:
     available = available_memory_bytes(device)

@@ -13,7 +13,7 @@ Tokens are kept as bytes (int64, native order), so comparing a prefix is one `st
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from core.kv.hashing import chain_key, root_key, short
@@ -163,46 +163,42 @@ class RadixPrefixCache(PrefixCache):
         }
 
     def tree(self) -> list[dict[str, Any]]:
-        out = []
-        for root in self._roots.values():
-            stack = list(root.children.values())
-            while stack:
-                node = stack.pop()
-                stack.extend(node.children.values())
-                assert node.parent is not None
-                out.append(
-                    {
-                        "id": node.id,
-                        "parent": None if node.depth == 0 else node.parent.id,
-                        "tokens": memoryview(bytes(node.tokens)).cast("q").tolist(),
-                        "blocks": list(node.blocks),
-                        "lock_ref": self.pool.ref_counts[node.blocks[0]],
-                    }
-                )
-        return sorted(out, key=lambda node: node["id"])
+        return [
+            {
+                "id": node.id,
+                "parent": None if node.depth == 0 else parent.id,
+                "tokens": memoryview(bytes(node.tokens)).cast("q").tolist(),
+                "blocks": list(node.blocks),
+                "lock_ref": self.pool.ref_counts[node.blocks[0]],
+            }
+            for parent, node in sorted(self._nodes(), key=lambda pair: pair[1].id)
+        ]
 
     def check(self) -> None:
         super().check()
         refs = self.pool.ref_counts
         seen: list[int] = []
-        for root in self._roots.values():
-            stack = list(root.children.values())
-            while stack:
-                node = stack.pop()
-                stack.extend(node.children.values())
-                seen += node.blocks
-                assert node.blocks and len(node.tokens) == len(node.blocks) * self._page
-                assert len({refs[b] for b in node.blocks}) == 1, "one lock_ref per node"
-                assert node.parent is not None
-                assert node.parent.children[bytes(node.tokens[: self._page])] is node
-                assert node.depth == node.parent.depth + len(node.parent.blocks)
-                assert all(
-                    refs[c.blocks[0]] <= refs[node.blocks[0]] for c in node.children.values()
-                )
-                for i, block in enumerate(node.blocks):
-                    assert self._node_of[block] is node and self._depth_of[block] == node.depth + i
+        for parent, node in self._nodes():
+            seen += node.blocks
+            assert node.blocks and len(node.tokens) == len(node.blocks) * self._page
+            assert len({refs[b] for b in node.blocks}) == 1, "one lock_ref per node"
+            assert node.parent is parent
+            assert parent.children[bytes(node.tokens[: self._page])] is node
+            assert node.depth == parent.depth + len(parent.blocks)
+            assert all(refs[c.blocks[0]] <= refs[node.blocks[0]] for c in node.children.values())
+            for i, block in enumerate(node.blocks):
+                assert self._node_of[block] is node and self._depth_of[block] == node.depth + i
         assert sorted(seen) == sorted(self._node_of)
         assert self._node_of.keys() == {b for b, m in enumerate(self.pool.matchable) if m}
+
+    def _nodes(self) -> Iterator[tuple[Node, Node]]:
+        """(parent, node) of every node but the roots."""
+        stack = list(self._roots.values())
+        while stack:
+            parent = stack.pop()
+            stack.extend(parent.children.values())
+            for node in parent.children.values():
+                yield parent, node
 
     def parent_block(self, block: int) -> int | None:
         """The block before this one in its prefix; None for a first block."""

@@ -63,7 +63,6 @@ class Reducer:
         engine = header["scenario"]["engine"]
         self.step = -1
         self.block_size: int = engine["block_size"]
-        self.has_tree = engine["prefix_cache"] == "radix"
         self.prompts: dict[str, list[int]] = header["prompts"]
         self.block_tables: dict[str, list[int]] = {}
         self.ref_counts = [0] * engine["num_blocks"]

@@ -13,11 +13,13 @@ from typing import Any
 from core.config import EngineConfig
 from core.engine import Engine
 from core.kv.manager import KVCacheManager
+from core.prefix.radix_cache import RadixPrefixCache
 from core.request import Request, Sequence
 from core.runner import ScriptedRunner, StepBatch
 from core.scenario import RequestSpec, Scenario
 from core.simulate import simulate
 from core.trace.run import Run
+from tests.core.memory_runner import ReadBackRunner
 
 ROOT = Path(__file__).resolve().parents[2]
 Json = dict[str, Any]
@@ -36,6 +38,17 @@ def scenario(*requests: Json, **engine: Any) -> Json:
 def run_of(*requests: Json, **engine: Any) -> Run:
     """The run of a scenario, with state in each step and all bookkeeping checked."""
     return simulate(Scenario.from_dict(scenario(*requests, **engine)), keep_state=True, debug=True)
+
+
+def sample_run() -> Run:
+    """Hits, a split, a fork with copies, a preemption, an eviction: most kinds of events."""
+    return run_of(
+        req("A", list(range(9)), max_tokens=6),
+        req("B", [*range(4), 50, 51], max_tokens=4, arrive_step=1),
+        req("C", [60, 61], n=2, max_tokens=4, arrive_step=1),
+        req("D", list(range(6)), max_tokens=4, arrive_step=2, cancel_step=9),
+        num_blocks=7,
+    )
 
 
 def engine_of(*requests: Json, eos: frozenset[int] = frozenset(), **engine: Any) -> Engine:
@@ -99,6 +112,18 @@ def tokens(start: int, length: int) -> list[int]:
 
 def manager(emit: Any = None, **engine: Any) -> KVCacheManager:
     return KVCacheManager(EngineConfig(**engine), emit or (lambda event: None))
+
+
+def tree(**engine: object) -> tuple[KVCacheManager, RadixPrefixCache]:
+    """A manager with a radix tree, and the tree."""
+    kv = manager(prefix_cache="radix", **{"num_blocks": 16, **engine})
+    assert isinstance(kv.cache, RadixPrefixCache)
+    return kv, kv.cache
+
+
+def nodes(kv: KVCacheManager) -> list[tuple[int, int | None, list[int], int]]:
+    """(id, parent, blocks, lock_ref) of each node."""
+    return [(n["id"], n["parent"], n["blocks"], n["lock_ref"]) for n in kv.cache.tree()]
 
 
 def sequence(tokens: list[int], **fields: Any) -> Sequence:
@@ -170,47 +195,17 @@ def snapshot(kv: KVCacheManager) -> Json:
 # ---- a KV whose contents can be read -----------------------------------------------------------
 
 
-class ContentRunner(ScriptedRunner):
-    """Writes into each slot the whole prefix that ends there, and reads every context back.
-
-    So a false hit, a lost copy, a copy in the wrong order or a write into somebody else's block
-    is found in the step in which a sequence would read it.
-    """
+class ContentRunner(ReadBackRunner):
+    """Scripted tokens on a KV that is read back; counts the hits that it has seen."""
 
     def __init__(self, block_size: int) -> None:
-        super().__init__()
-        self.block_size = block_size
-        self.slots: dict[tuple[int, int], bytes] = {}
+        super().__init__(block_size)
         self.num_hits = 0
 
     def execute(self, batch: StepBatch) -> list[list[int]]:
-        size = self.block_size
-        for src, dst in batch.copies:
-            for i in range(size):
-                self.slots.pop((dst, i), None)
-                if (src, i) in self.slots:
-                    self.slots[dst, i] = self.slots[src, i]
-        ends = {}
-        for item in batch.scheduled:
-            seq = item.seq
-            start = seq.num_computed_tokens
-            ends[seq.id] = end = start + item.num_scheduled_tokens
-            for i in range(start, end):
-                slot = (seq.block_table[i // size], i % size)
-                self.slots[slot] = self._prefix(seq, i)
-            self.num_hits += item.num_cached_tokens > 0
-        for item in batch.scheduled:  # attention reads when all has been written
-            seq = item.seq
-            for i in range(ends[seq.id]):
-                found = self.slots.get((seq.block_table[i // size], i % size))
-                assert found == self._prefix(seq, i), (
-                    f"step {batch.step}: {seq.id} reads something else at position {i}"
-                )
+        self.num_hits += sum(item.num_cached_tokens > 0 for item in batch.scheduled)
+        self.write_and_read(batch)
         return super().execute(batch)
-
-    @staticmethod
-    def _prefix(seq: Sequence, i: int) -> bytes:
-        return repr(seq.request.namespace).encode() + seq.tokens[: i + 1].tobytes()
 
 
 def run_with_contents(data: Json) -> tuple[Run, ContentRunner]:

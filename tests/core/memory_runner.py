@@ -11,22 +11,24 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from core.request import Sequence
-from core.runner import ScriptedRunner, StepBatch
+from core.runner import ScheduledSequence, ScriptedRunner, StepBatch
 
 VOCABULARY = 3
 
 
-class MemoryRunner(ScriptedRunner):
-    """Scripted tokens do not matter here: every token is sampled from the memory."""
+class ReadBackRunner(ScriptedRunner):
+    """Scripted tokens; `write_and_read` keeps the memory and finds what is wrong in it."""
 
     def __init__(self, block_size: int) -> None:
         super().__init__()
         self.block_size = block_size
         self.slots: dict[tuple[int, int], bytes] = {}
 
-    def execute(self, batch: StepBatch) -> list[list[int]]:
+    def write_and_read(self, batch: StepBatch) -> list[list[bytes]]:
+        """Copy, write, and then read every context; the digests of each scheduled sequence."""
         for src, dst in batch.copies:
             for offset in range(self.block_size):
+                self.slots.pop((dst, offset), None)
                 if (src, offset) in self.slots:
                     self.slots[dst, offset] = self.slots[src, offset]
         digests = [_digests(item.seq) for item in batch.scheduled]
@@ -34,21 +36,32 @@ class MemoryRunner(ScriptedRunner):
             start = item.seq.num_computed_tokens
             for position in range(start, start + item.num_scheduled_tokens):
                 self.slots[self._slot(item.seq, position)] = digest[position]
-        out = []
         for item, digest in zip(batch.scheduled, digests, strict=True):
-            stop = item.seq.num_computed_tokens + item.num_scheduled_tokens
-            for position in range(stop):
-                held = self.slots[self._slot(item.seq, position)]
+            for position in range(_stop(item)):
+                held = self.slots.get(self._slot(item.seq, position))
                 assert held == digest[position], f"{item.seq.id}, token {position}: wrong slot"
+        return digests
+
+    def _slot(self, seq: Sequence, position: int) -> tuple[int, int]:
+        return seq.block_table[position // self.block_size], position % self.block_size
+
+
+class MemoryRunner(ReadBackRunner):
+    """Scripted tokens do not matter here: every token is sampled from the memory."""
+
+    def execute(self, batch: StepBatch) -> list[list[int]]:
+        out = []
+        for item, digest in zip(batch.scheduled, self.write_and_read(batch), strict=True):
             tokens = []
             for index in range(item.seq.index, item.seq.index + item.num_samples):
-                seed = digest[stop - 1] + item.seq.request.id.encode() + bytes([index])
+                seed = digest[_stop(item) - 1] + item.seq.request.id.encode() + bytes([index])
                 tokens.append(blake2b(seed).digest()[0] % VOCABULARY)
             out.append(tokens)
         return out
 
-    def _slot(self, seq: Sequence, position: int) -> tuple[int, int]:
-        return seq.block_table[position // self.block_size], position % self.block_size
+
+def _stop(item: ScheduledSequence) -> int:
+    return item.seq.num_computed_tokens + item.num_scheduled_tokens
 
 
 def _digests(seq: Sequence) -> list[bytes]:

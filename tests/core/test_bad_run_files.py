@@ -20,36 +20,9 @@ from core.errors import InputFileError, RunError
 from core.scenario import Scenario
 from core.simulate import simulate
 from core.trace.run import Run, parse_run, read_run
-from tests.core.drive import ROOT, Json, assert_one_error, cli, req, run_of, scenario
+from tests.core.drive import ROOT, assert_one_error, cli, req, sample_run, scenario
 
 MiB = 1024 * 1024
-
-
-def make_run() -> Run:
-    """Hits, a split, a fork with copies, a preemption, an eviction: most kinds of events."""
-    return run_of(
-        req("A", list(range(9)), max_tokens=6),
-        req("B", [*range(4), 50, 51], max_tokens=4, arrive_step=1),
-        req("C", [60, 61], n=2, max_tokens=4, arrive_step=1),
-        req("D", list(range(6)), max_tokens=4, arrive_step=2, cancel_step=9),
-        num_blocks=7,
-    )
-
-
-@pytest.fixture(scope="module")
-def run() -> Run:
-    return make_run()
-
-
-@pytest.fixture(scope="module")
-def data(run: Run) -> bytes:
-    return run.to_bytes()
-
-
-@pytest.fixture
-def content(run: Run) -> Json:
-    """The run's JSON, to be changed at will."""
-    return json.loads(json.dumps(run.to_dict()))
 
 
 # ---- bytes -------------------------------------------------------------------------------------
@@ -223,7 +196,7 @@ def test_an_old_file_stays_as_it_was_when_the_new_one_cannot_be_written(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputFileError, match="No space left on device"):
-        make_run().write(path)
+        sample_run().write(path)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
@@ -248,7 +221,7 @@ def test_a_full_disk_is_one_error_and_leaves_nothing_behind(tiny_disk: Path) -> 
     small_run().write(path)
     before = path.read_bytes()
     (tiny_disk / "filler").write_bytes(bytes(40 * 1024))
-    large = make_run()
+    large = sample_run()
     large.header["host"]["noise"] = os.urandom(40_000).hex()
     with pytest.raises(InputFileError, match="No space left on device"):
         large.write(path)

@@ -3,45 +3,15 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from core.errors import RunError
-from core.trace.run import Run, run_from_dict
+from core.trace.run import run_from_dict
 from core.trace.text import describe_run
-from tests.core.drive import Json, req, run_of
-
-MiB = 1024 * 1024
-
-
-def make_run() -> Run:
-    """Hits, a split, a fork with copies, a preemption, an eviction: most kinds of events."""
-    return run_of(
-        req("A", list(range(9)), max_tokens=6),
-        req("B", [*range(4), 50, 51], max_tokens=4, arrive_step=1),
-        req("C", [60, 61], n=2, max_tokens=4, arrive_step=1),
-        req("D", list(range(6)), max_tokens=4, arrive_step=2, cancel_step=9),
-        num_blocks=7,
-    )
-
-
-@pytest.fixture(scope="module")
-def run() -> Run:
-    return make_run()
-
-
-@pytest.fixture(scope="module")
-def data(run: Run) -> bytes:
-    return run.to_bytes()
-
-
-@pytest.fixture
-def content(run: Run) -> Json:
-    """The run's JSON, to be changed at will."""
-    return json.loads(json.dumps(run.to_dict()))
+from tests.core.drive import Json
 
 
 def consume(content: Any) -> None:

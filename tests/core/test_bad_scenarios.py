@@ -13,8 +13,6 @@ from core.scenario import Scenario
 from core.simulate import simulate
 from tests.core.drive import req, scenario
 
-MiB = 1024 * 1024
-
 
 def with_engine(**fields: Any) -> dict[str, Any]:
     return scenario(**fields)

@@ -12,8 +12,6 @@ from __future__ import annotations
 import pytest
 
 from core.engine import Engine
-from core.kv.manager import KVCacheManager
-from core.prefix.radix_cache import RadixPrefixCache
 from core.request import Sequence
 from core.runner import ScriptedRunner
 from core.scenario import Scenario
@@ -31,21 +29,11 @@ from tests.core.drive import (
     scenario,
     sequence,
     served,
+    tree,
 )
 
 both_caches = pytest.mark.parametrize("cache", ["hash", "radix"])
 TWELVE = list(range(12))
-
-
-def tree(**engine: object) -> tuple[KVCacheManager, RadixPrefixCache]:
-    kv = manager(prefix_cache="radix", **{"num_blocks": 16, **engine})
-    assert isinstance(kv.cache, RadixPrefixCache)
-    return kv, kv.cache
-
-
-def nodes(kv: KVCacheManager) -> list[tuple[int, int | None, list[int], int]]:
-    """(id, parent, blocks, lock_ref) of each node."""
-    return [(n["id"], n["parent"], n["blocks"], n["lock_ref"]) for n in kv.cache.tree()]
 
 
 # ---- 38: forks ---------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ import random
 
 import pytest
 
-from core.kv.manager import KVCacheManager
-from core.prefix.radix_cache import RadixPrefixCache
 from core.request import Sequence
 from tests.core.drive import (
     admit,
@@ -15,26 +13,17 @@ from tests.core.drive import (
     events,
     fork,
     manager,
+    nodes,
     req,
     run_of,
     sequence,
     served,
     snapshot,
+    tree,
 )
 
 both_caches = pytest.mark.parametrize("cache", ["hash", "radix"])
 TWELVE = list(range(12))
-
-
-def tree(**engine: object) -> tuple[KVCacheManager, RadixPrefixCache]:
-    kv = manager(prefix_cache="radix", **{"num_blocks": 16, **engine})
-    assert isinstance(kv.cache, RadixPrefixCache)
-    return kv, kv.cache
-
-
-def nodes(kv: KVCacheManager) -> list[tuple[int, int | None, list[int], int]]:
-    """(id, parent, blocks, lock_ref) of each node."""
-    return [(n["id"], n["parent"], n["blocks"], n["lock_ref"]) for n in kv.cache.tree()]
 
 
 # ---- 32: splits --------------------------------------------------------------------------------
