@@ -22,7 +22,7 @@ from core.errors import KVScopeError, RequestError, ScenarioError
 from core.kv.contiguous import ContiguousKVManager
 from core.kv.manager import KVCacheManager
 from core.request import Request, Sequence
-from core.runner import Runner
+from core.runner import Runner, StepBatch, StepOutput
 from core.scenario import RequestSpec, Scenario
 from core.sched.admission import reject
 from core.sched.scheduler import Scheduler
@@ -183,24 +183,34 @@ class Engine:
         self._cancels_and_arrivals(k)
         batch = self.scheduler.schedule(k)
         scheduled = perf_counter()
-        sampled = self.runner.execute(batch) if batch.scheduled else []
+        output = self.runner.execute(batch) if batch.scheduled else StepOutput([])
         executed = perf_counter()
-        grown = self.scheduler.update(batch, sampled, self.runner.eos_token_ids)
+        grown = self.scheduler.update(batch, output, self.runner)
         self.num_steps = k + 1
         if self.recorder is not None:
             overhead = scheduled - started + perf_counter() - executed
-            forward_us, sample_us = self.runner.timing_us or (1e6 * (executed - scheduled), 0.0)
-            self.recorder.end_step(
-                1e6 * overhead,
-                forward_us if batch.scheduled else 0.0,
-                sample_us if batch.scheduled else 0.0,
-                self.kv.usage(),
-                self.snapshot() if self._keep_state else None,
-            )
+            self._record(self.recorder, batch, output, 1e6 * overhead)
         if self._shadow is not None:
             self._compare(self._shadow)
         self._guard(bool(batch.scheduled))
         return grown
+
+    def _record(
+        self, recorder: Recorder, batch: StepBatch, output: StepOutput, schedule_us: float
+    ) -> None:
+        """Close the step's record: what was measured and counted, and the state if it is kept."""
+        timing = {"schedule_us": schedule_us}
+        extras: dict[str, Any] = {}
+        if batch.scheduled:
+            timing |= self.runner.step_timing
+            work = self.runner.step_work
+            if work is not None:
+                extras["work"] = work
+        else:
+            timing |= {"forward_us": 0.0, "sample_us": 0.0}
+        if self._keep_state:
+            extras["state"] = self.snapshot()
+        recorder.end_step(timing, self.kv.usage(), extras)
 
     def finish(self) -> None:
         """Step until done. Raises EngineFailedError."""

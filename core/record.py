@@ -16,7 +16,16 @@ def check_supported(scenario: Scenario) -> None:
     if not scenario.engine.kv_cache:
         raise UnsupportedError("engine.kv_cache: false is not supported yet")
     neutral = {field.name: field.default for field in dataclasses.fields(RequestSpec)}
-    not_yet = ("top_k", "top_p", "min_p", "repetition_penalty", "logprobs", "stop", "beam_width")
+    not_yet = (
+        "top_k",
+        "top_p",
+        "min_p",
+        "repetition_penalty",
+        "logprobs",
+        "prompt_logprobs",
+        "stop",
+        "beam_width",
+    )
     for i, request in enumerate(scenario.requests):
         for name in not_yet:
             if getattr(request, name) != neutral[name]:

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from core.runner import TokenLogprobs
     from core.scenario import RequestSpec
 
 
@@ -35,7 +36,8 @@ class Request:
     """One request of a scenario, as the scheduler sees it.
 
     spec: what was asked. prompt_tokens: array('q') of token ids. order: place in the file, from 0,
-    rejected requests counted; with `arrive_step` it gives the order of arrival.
+    rejected requests counted; with `arrive_step` it gives the order of arrival. prompt_logprobs:
+    of the prompt's tokens from the second on, where the request asks for them.
     """
 
     __slots__ = (
@@ -43,6 +45,7 @@ class Request:
         "namespace",
         "num_cached_tokens",
         "order",
+        "prompt_logprobs",
         "prompt_tokens",
         "sequences",
         "sort_key",
@@ -63,6 +66,7 @@ class Request:
         self.sort_key = (spec.priority, spec.arrive_step, order)
         self.stop_token_ids = frozenset(spec.stop_token_ids)
         self.num_cached_tokens: int | None = None
+        self.prompt_logprobs: list[TokenLogprobs] = []
         self.sequences: list[Sequence] = []
 
     def sequence_id(self, index: int) -> str:
@@ -92,6 +96,7 @@ class Sequence:
         "finish_reason",
         "id",
         "index",
+        "logprobs",
         "num_cached_blocks",
         "num_computed_tokens",
         "num_places",
@@ -119,6 +124,7 @@ class Sequence:
         self.waiting_reason: str | None = None
         self.num_preemptions = 0
         self.finish_reason: str | None = None
+        self.logprobs: list[TokenLogprobs] = []
         self.sort_key: tuple[int, ...] = (*request.sort_key, index)
 
     @property

@@ -8,7 +8,7 @@ is `core.model.model_runner.ModelRunner`.
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core.request import Sequence
@@ -24,12 +24,14 @@ class ScheduledSequence:
     num_samples: tokens to sample from the last position's logits: 0 for an unfinished chunk, 1, or
         n for a request that is about to fork (sequence indexes 0 … n−1).
     num_cached_tokens: tokens taken from the prefix cache in this step (already computed).
+    num_candidates: for a beam, how many of the likeliest next tokens to return instead of a sample.
     """
 
     seq: Sequence
     num_scheduled_tokens: int
     num_samples: int
     num_cached_tokens: int = 0
+    num_candidates: int = 0
 
 
 @dataclass(slots=True)
@@ -42,6 +44,40 @@ class StepBatch:
     step: int
     scheduled: list[ScheduledSequence]
     copies: list[tuple[int, int]]
+
+
+Candidate = tuple[int, float]
+"""A token id, and its log-probability under the model (natural logarithm)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """How likely one token was, before temperature, penalties and filters.
+
+    rank: 1 for the likeliest token of the vocabulary. top: the likeliest tokens, best first, as
+    many as were asked for.
+    """
+
+    token_id: int
+    logprob: float
+    rank: int
+    top: tuple[Candidate, ...]
+
+
+@dataclass(slots=True)
+class StepOutput:
+    """What a step computed, one entry for each scheduled sequence, in the order of the batch.
+
+    token_ids: its `num_samples` new tokens. logprobs: one for each of them, for requests that ask
+    for log-probabilities, else empty. prompt_logprobs: of the prompt tokens that this step's
+    positions predict, for requests that ask. candidates: for beams, likeliest first. The last
+    three are empty lists where no sequence of the batch has any.
+    """
+
+    token_ids: list[list[int]]
+    logprobs: list[list[TokenLogprobs]] = field(default_factory=list)
+    prompt_logprobs: list[list[TokenLogprobs]] = field(default_factory=list)
+    candidates: list[list[Candidate]] = field(default_factory=list)
 
 
 class Runner(Protocol):
@@ -68,8 +104,18 @@ class Runner(Protocol):
         ...
 
     @property
-    def timing_us(self) -> tuple[float, float] | None:
-        """(forward, sample) microseconds of the last `execute`; None where not measured apart."""
+    def sliding_window(self) -> int | None:
+        """W if every layer of the model sees the last W tokens only: older blocks may go."""
+        ...
+
+    @property
+    def step_timing(self) -> dict[str, float]:
+        """Microseconds of the last `execute`: `forward_us`, `sample_us`, and their parts."""
+        ...
+
+    @property
+    def step_work(self) -> dict[str, int] | None:
+        """FLOPs and bytes moved by the last `execute`, from shapes; None without a model."""
         ...
 
     def tokenize(self, text: str) -> list[int]:
@@ -80,8 +126,12 @@ class Runner(Protocol):
         """A display text for each token id; empty where ids stand for no text."""
         ...
 
-    def execute(self, batch: StepBatch) -> list[list[int]]:
-        """Compute the step. Returns, for each scheduled sequence, its `num_samples` new tokens."""
+    def hits_stop_string(self, seq: Sequence) -> bool:
+        """Whether the newest token completes one of the request's stop strings."""
+        ...
+
+    def execute(self, batch: StepBatch) -> StepOutput:
+        """Compute the step: copies first, then the forward pass, then sampling."""
         ...
 
 
@@ -125,8 +175,16 @@ class ScriptedRunner:
         return None
 
     @property
-    def timing_us(self) -> tuple[float, float] | None:
-        return (0.0, 0.0)
+    def sliding_window(self) -> int | None:
+        return None
+
+    @property
+    def step_timing(self) -> dict[str, float]:
+        return {"forward_us": 0.0, "sample_us": 0.0}
+
+    @property
+    def step_work(self) -> dict[str, int] | None:
+        return None
 
     def tokenize(self, text: str) -> list[int]:
         return list(text.encode("utf-8"))
@@ -134,7 +192,10 @@ class ScriptedRunner:
     def token_text(self, token_ids: Seq[int]) -> dict[int, str]:
         return {t: bytes([t]).decode("ascii") for t in token_ids if 0x20 <= t < 0x7F}
 
-    def execute(self, batch: StepBatch) -> list[list[int]]:
+    def hits_stop_string(self, seq: Sequence) -> bool:
+        return False  # a script has no text
+
+    def execute(self, batch: StepBatch) -> StepOutput:
         out: list[list[int]] = []
         for item in batch.scheduled:
             seq = item.seq
@@ -145,4 +206,4 @@ class ScriptedRunner:
                 out.append(
                     [seq.request.scripted_token(s, position) for s in range(item.num_samples)]
                 )
-        return out
+        return StepOutput(out)

@@ -43,6 +43,7 @@ class RequestSpec:
     repetition_penalty: float = 1.0
     seed: int | None = None
     logprobs: int = 0
+    prompt_logprobs: int = 0
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False

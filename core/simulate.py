@@ -7,7 +7,7 @@ from typing import Any
 
 from core.engine import Engine
 from core.errors import MismatchError, RunError
-from core.runner import ScriptedRunner
+from core.runner import ScriptedRunner, StepBatch, StepOutput
 from core.scenario import Scenario
 from core.trace.reducer import Reducer
 from core.trace.run import Run, output_tokens
@@ -129,7 +129,7 @@ class _RecordedRunner(ScriptedRunner):
         )
         self._tokens = output_tokens(run)
 
-    def execute(self, batch: Any) -> list[list[int]]:
+    def execute(self, batch: StepBatch) -> StepOutput:
         out = []
         for item in batch.scheduled:
             seq = item.seq
@@ -143,4 +143,4 @@ class _RecordedRunner(ScriptedRunner):
                 raise MismatchError(
                     f"step {batch.step}: {names[0]} samples more tokens than were recorded"
                 ) from None
-        return out
+        return StepOutput(out)

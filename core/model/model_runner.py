@@ -22,7 +22,8 @@ from core.model.kv_store import KVStore
 from core.model.loader import load_llama
 from core.model.step_inputs import build_step_inputs
 from core.model.tokenizer import Tokenizer
-from core.runner import ScheduledSequence, StepBatch
+from core.request import Sequence
+from core.runner import ScheduledSequence, StepBatch, StepOutput
 from core.sampling import SampleSpec, request_key, sample
 
 
@@ -108,9 +109,17 @@ class ModelRunner:
         return self._pool.num_bytes
 
     @property
-    def timing_us(self) -> tuple[float, float]:
-        """(forward, sample) microseconds of the last `execute`."""
-        return self.forward_us, self.sample_us
+    def sliding_window(self) -> int | None:
+        return None
+
+    @property
+    def step_timing(self) -> dict[str, float]:
+        """`forward_us` and `sample_us` of the last `execute`."""
+        return {"forward_us": self.forward_us, "sample_us": self.sample_us}
+
+    @property
+    def step_work(self) -> dict[str, int] | None:
+        return None
 
     def tokenize(self, text: str) -> list[int]:
         """Ids of the raw text: no template; a BOS only if the tokenizer adds one."""
@@ -119,9 +128,12 @@ class ModelRunner:
     def token_text(self, token_ids: Seq[int]) -> dict[int, str]:
         return self.tokenizer.token_text(token_ids)
 
+    def hits_stop_string(self, seq: Sequence) -> bool:
+        return False
+
     @torch.inference_mode()
-    def execute(self, batch: StepBatch) -> list[list[int]]:
-        """Copy blocks, compute the step, sample. For each scheduled sequence its new tokens."""
+    def execute(self, batch: StepBatch) -> StepOutput:
+        """Copy blocks, compute the step, sample."""
         started = time.perf_counter_ns()
         # Copies first: a sequence writes into its own copy of a block, never into the shared one.
         self._pool.copy(batch.copies)
@@ -132,7 +144,7 @@ class ModelRunner:
         out = [[next(tokens) for _ in range(item.num_samples)] for item in batch.scheduled]
         self.forward_us = (computed - started) / 1000
         self.sample_us = (time.perf_counter_ns() - computed) / 1000
-        return out
+        return StepOutput(out)
 
     @torch.inference_mode()
     def compute_logits(self, scheduled: Seq[ScheduledSequence]) -> torch.Tensor:

@@ -18,7 +18,7 @@ from core.kv.contiguous import ContiguousKVManager
 from core.kv.manager import KVCacheManager
 from core.prefix.base import Emit
 from core.request import Request, Sequence, Status
-from core.runner import ScheduledSequence, StepBatch
+from core.runner import Runner, ScheduledSequence, StepBatch, StepOutput
 from core.sched.admission import Wait, lacks_blocks, reject
 from core.sched.preemption import victims
 from core.sched.queue import FCFSQueue, PriorityQueue, WaitingQueue
@@ -253,18 +253,17 @@ class Scheduler:
 
     # ---- 4 – 6. sample, cache, finish -----------------------------------------------------------
 
-    def update(
-        self, batch: StepBatch, sampled: list[list[int]], eos_token_ids: frozenset[int]
-    ) -> list[Sequence]:
+    def update(self, batch: StepBatch, output: StepOutput, runner: Runner) -> list[Sequence]:
         """Take in what the runner sampled: append or fork, cache full blocks, end sequences.
 
-        Returns the sequences that got a token, in the order of sampling.
+        runner: says which tokens and which texts end a sequence. Returns the sequences that got a
+        token, in the order of sampling.
         """
         block_size = self.config.block_size
         emit = self.emit
         filled: list[tuple[Sequence, int, int]] = []
         grown: list[Sequence] = []
-        for item, tokens in zip(batch.scheduled, sampled, strict=True):
+        for item, tokens in zip(batch.scheduled, output.token_ids, strict=True):
             seq = item.seq
             start = seq.num_computed_tokens
             stop = start + item.num_scheduled_tokens
@@ -281,7 +280,7 @@ class Scheduler:
                     emit(("token_sampled", twin.request.id, twin.id, token))
         for seq, first, last in filled:
             self.kv.cache_blocks(seq, first, last)
-        ended = [seq for seq in grown if self._finish(seq, eos_token_ids)]
+        ended = [seq for seq in grown if self._finish(seq, runner)]
         if self.config.batching == "static":
             self._release_finished_batch()
         elif ended:
@@ -310,9 +309,9 @@ class Scheduler:
             self.emit(("forked", request.id, seq.id, names, list(seq.block_table)))
         return request.sequences
 
-    def _finish(self, seq: Sequence, eos_token_ids: frozenset[int]) -> bool:
+    def _finish(self, seq: Sequence, runner: Runner) -> bool:
         """End the sequence if its newest token says so."""
-        reason = self._finish_reason(seq, eos_token_ids)
+        reason = self._finish_reason(seq, runner)
         if reason is None:
             return False
         self._give_up_place(seq)
@@ -325,13 +324,15 @@ class Scheduler:
             self.emit(("finished", seq.request.id, seq.id, reason, outputs, holds))
         return True
 
-    def _finish_reason(self, seq: Sequence, eos_token_ids: frozenset[int]) -> str | None:
+    def _finish_reason(self, seq: Sequence, runner: Runner) -> str | None:
         spec = seq.request.spec
         token = seq.tokens[-1]
         if token in seq.request.stop_token_ids:
             return "stop_token"
-        if token in eos_token_ids and not spec.ignore_eos:
+        if not spec.ignore_eos and token in runner.eos_token_ids:
             return "stop_token"
+        if spec.stop and runner.hits_stop_string(seq):
+            return "stop_string"
         num_output_tokens = len(seq.tokens) - seq.num_prompt_tokens
         if num_output_tokens >= spec.max_tokens:
             return "max_tokens"

@@ -13,14 +13,16 @@ from core.trace.events import Event, to_dict
 
 @dataclass(slots=True)
 class StepMark:
-    """Where a step's events end, and what was measured. Times in microseconds."""
+    """Where a step's events end, and what was measured.
+
+    timing: microseconds by part. usage: blocks free, cached, in use. extras: `work`, `candidates`,
+    `state`, where there are any.
+    """
 
     end: int
-    schedule_us: float
-    forward_us: float
-    sample_us: float
+    timing: dict[str, float]
     usage: dict[str, int]
-    state: dict[str, Any] | None
+    extras: dict[str, Any]
 
 
 class Recorder:
@@ -32,17 +34,10 @@ class Recorder:
         self._marks: list[StepMark] = []
 
     def end_step(
-        self,
-        schedule_us: float,
-        forward_us: float,
-        sample_us: float,
-        usage: dict[str, int],
-        state: dict[str, Any] | None,
+        self, timing: dict[str, float], usage: dict[str, int], extras: dict[str, Any]
     ) -> None:
         """Close a step."""
-        self._marks.append(
-            StepMark(len(self.events), schedule_us, forward_us, sample_us, usage, state)
-        )
+        self._marks.append(StepMark(len(self.events), timing, usage, extras))
 
     def step(self, index: int) -> dict[str, Any]:
         """The JSON record of one step."""
@@ -61,15 +56,10 @@ class Recorder:
                 if event["type"] == "scheduled"
             },
             "events": events,
-            "timing": {
-                "schedule_us": round(mark.schedule_us, 1),
-                "forward_us": round(mark.forward_us, 1),
-                "sample_us": round(mark.sample_us, 1),
-            },
+            "timing": {part: round(us, 1) for part, us in mark.timing.items()},
             "usage": mark.usage,
         }
-        if mark.state is not None:
-            record["state"] = mark.state
+        record.update(mark.extras)
         return record
 
     def steps(self) -> list[dict[str, Any]]:

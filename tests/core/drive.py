@@ -15,7 +15,7 @@ from core.engine import Engine
 from core.kv.manager import KVCacheManager
 from core.prefix.radix_cache import RadixPrefixCache
 from core.request import Request, Sequence
-from core.runner import ScriptedRunner, StepBatch
+from core.runner import ScriptedRunner, StepBatch, StepOutput
 from core.scenario import RequestSpec, Scenario
 from core.simulate import simulate
 from core.trace.run import Run
@@ -202,7 +202,7 @@ class ContentRunner(ReadBackRunner):
         super().__init__(block_size)
         self.num_hits = 0
 
-    def execute(self, batch: StepBatch) -> list[list[int]]:
+    def execute(self, batch: StepBatch) -> StepOutput:
         self.num_hits += sum(item.num_cached_tokens > 0 for item in batch.scheduled)
         self.write_and_read(batch)
         return super().execute(batch)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from core.request import Sequence
-from core.runner import ScheduledSequence, ScriptedRunner, StepBatch
+from core.runner import ScheduledSequence, ScriptedRunner, StepBatch, StepOutput
 
 VOCABULARY = 3
 
@@ -49,7 +49,7 @@ class ReadBackRunner(ScriptedRunner):
 class MemoryRunner(ReadBackRunner):
     """Scripted tokens do not matter here: every token is sampled from the memory."""
 
-    def execute(self, batch: StepBatch) -> list[list[int]]:
+    def execute(self, batch: StepBatch) -> StepOutput:
         out = []
         for item, digest in zip(batch.scheduled, self.write_and_read(batch), strict=True):
             tokens = []
@@ -57,7 +57,7 @@ class MemoryRunner(ReadBackRunner):
                 seed = digest[_stop(item) - 1] + item.seq.request.id.encode() + bytes([index])
                 tokens.append(blake2b(seed).digest()[0] % VOCABULARY)
             out.append(tokens)
-        return out
+        return StepOutput(out)
 
 
 def _stop(item: ScheduledSequence) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from core.engine import Engine, EngineFailedError
 from core.errors import RequestError, ScenarioError
-from core.runner import ScriptedRunner, StepBatch
+from core.runner import ScriptedRunner, StepBatch, StepOutput
 from core.scenario import RequestSpec, Scenario
 from core.simulate import verify
 from core.trace.run import parse_run
@@ -32,7 +32,7 @@ class FailsAt(ScriptedRunner):
         super().__init__()
         self.step, self.error = step, error
 
-    def execute(self, batch: StepBatch) -> list[list[int]]:
+    def execute(self, batch: StepBatch) -> StepOutput:
         if batch.step == self.step:
             raise self.error
         return super().execute(batch)

@@ -94,7 +94,7 @@ class Driver:
             scheduled.append(ScheduledSequence(seq, count, samples))
         batch = StepBatch(self.step_number, scheduled, self.pending_copies)
         rows = self._watch()
-        out = self.runner.execute(batch)
+        out = self.runner.execute(batch).token_ids
         self.pending_copies = []
         self.step_number += 1
         row = 0

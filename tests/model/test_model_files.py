@@ -225,7 +225,9 @@ def test_bfloat16_runs_and_says_so(tiny_dir):
     assert runner.source["dtype"] == "bfloat16"
     assert runner.kv_bytes_per_token == runner.config.kv_bytes_per_token("bfloat16")
     assert runner.forward_us > 0
-    assert runner.timing_us == (runner.forward_us, runner.sample_us)
+    timing = runner.step_timing
+    assert timing["forward_us"] == runner.forward_us
+    assert timing["sample_us"] == runner.sample_us
 
 
 def test_kernel_padding_gives_zero_not_nan():
