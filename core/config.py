@@ -40,6 +40,11 @@ class EngineConfig:
         """⌈watermark · num_blocks⌉, with the watermark as the exact decimal that was written."""
         return ceil(Decimal(repr(float(self.watermark))) * self.num_blocks)
 
+    @property
+    def num_kv_blocks(self) -> int:
+        """Blocks that a KV store needs: one that nobody uses, where nothing is kept."""
+        return self.num_blocks if self.kv_cache else 1
+
     def tokens_at_most(self, num_prompt_tokens: int, max_tokens: int) -> int:
         """min(P + max_tokens, max_model_len): tokens of a sequence when it must end."""
         return min(num_prompt_tokens + max_tokens, self.max_model_len)

@@ -19,12 +19,12 @@ from typing import Any
 
 from core.config import EngineConfig
 from core.errors import KVScopeError, RequestError, ScenarioError
-from core.kv.contiguous import ContiguousKVManager
-from core.kv.manager import KVCacheManager
+from core.kv.choose import make_kv_manager
 from core.request import Request, Sequence
 from core.runner import Runner, StepBatch, StepOutput
 from core.scenario import RequestSpec, Scenario
 from core.sched.admission import reject
+from core.sched.beams import BeamGroup
 from core.sched.scheduler import Scheduler
 from core.trace.recorder import Recorder
 from core.trace.reducer import Reducer
@@ -65,8 +65,7 @@ class Engine:
         self.runner = runner
         self.recorder = Recorder() if trace else None
         emit = self.recorder.emit if self.recorder else None
-        paged = self.config.allocator == "paged"
-        self.kv = (KVCacheManager if paged else ContiguousKVManager)(self.config, emit)
+        self.kv = make_kv_manager(self.config, emit)
         self.scheduler = Scheduler(self.config, self.kv, emit)
         self.requests: list[Request] = []
         self.num_steps = 0
@@ -125,16 +124,39 @@ class Engine:
     def _request(self, spec: RequestSpec, order: int) -> Request:
         """A request with its prompt as token ids. Raises ScenarioError outside the vocabulary."""
         tokens = spec.prompt_tokens
+        limit = self.runner.vocab_size
         if tokens is None:
             assert spec.prompt is not None, "a scenario gives one or the other"
-            return Request(spec, array("q", self.runner.tokenize(spec.prompt)), order)
-        limit = self.runner.vocab_size
-        if limit is not None and tokens and max(tokens) >= limit:
+            tokens = tuple(self.runner.tokenize(spec.prompt))
+        elif limit is not None and tokens and max(tokens) >= limit:
             raise ScenarioError(
                 f"requests[{order}].prompt_tokens",
                 f"token id {max(tokens)} is outside the model's vocabulary of {limit:,}",
             )
-        return Request(spec, array("q", tokens), order)
+        request = Request(spec, array("q", tokens), order)
+        if spec.beam_width:
+            request.beams = self._beam_group(request)
+        return request
+
+    def _beam_group(self, request: Request) -> BeamGroup:
+        spec, num_prompt_tokens = request.spec, len(request.prompt_tokens)
+        eos = frozenset() if spec.ignore_eos else self.runner.eos_token_ids
+        group = BeamGroup(
+            width=spec.beam_width,
+            length_penalty=spec.length_penalty,
+            early_stopping=spec.early_stopping,
+            max_output_tokens=self.config.tokens_at_most(num_prompt_tokens, spec.max_tokens)
+            - num_prompt_tokens,
+            stop_token_ids=request.stop_token_ids | eos,
+        )
+        vocab_size = self.runner.vocab_size
+        if vocab_size is not None and vocab_size < group.num_candidates:
+            raise ScenarioError(
+                f"requests[{request.order}].beam_width",
+                f"{spec.beam_width} beams look at {group.num_candidates} tokens each, and the "
+                f"vocabulary has {vocab_size}",
+            )
+        return group
 
     def cancel(self, request: Request) -> None:
         """End a request in the next step, or in the one after its arrival; nothing if it has ended.
@@ -206,6 +228,12 @@ class Engine:
             work = self.runner.step_work
             if work is not None:
                 extras["work"] = work
+            if any(output.candidates):
+                extras["candidates"] = {
+                    item.seq.id: [list(candidate) for candidate in candidates]
+                    for item, candidates in zip(batch.scheduled, output.candidates, strict=True)
+                    if candidates
+                }
         else:
             timing |= {"forward_us": 0.0, "sample_us": 0.0}
         if self._keep_state:
@@ -233,16 +261,17 @@ class Engine:
 
     def results(self) -> dict[str, dict[str, Any]]:
         """For each accepted sequence: finish_reason (None while it lives), num_cached_tokens,
-        num_preemptions."""
+        num_preemptions; of a beam also cumulative_logprob, score and rank (0: the best; None for
+        those that are no answer)."""
         return {
-            request.sequence_id(index): {
+            name: {
                 "finish_reason": seq.finish_reason,
                 "num_cached_tokens": request.num_cached_tokens or 0,
                 "num_preemptions": seq.num_preemptions,
+                **_beam_result(request, seq),
             }
             for request in self.requests
-            for seq in request.sequences
-            for index in range(seq.index, seq.index + seq.num_places)
+            for name, seq in request.named_sequences()
         }
 
     def snapshot(self) -> dict[str, Any]:
@@ -250,9 +279,9 @@ class Engine:
         tables: dict[str, list[int]] = {}
         outputs: dict[str, list[int]] = {}
         for request in self.requests:
+            for name, seq in request.named_sequences():
+                outputs[name] = seq.output_tokens
             for seq in request.sequences:
-                for index in range(seq.index, seq.index + seq.num_places):
-                    outputs[request.sequence_id(index)] = seq.output_tokens
                 if seq.block_table:
                     tables[seq.id] = list(seq.block_table)
         return {
@@ -315,6 +344,17 @@ class Engine:
             eos_token_ids=sorted(self.runner.eos_token_ids),
             kv_bytes_per_token=self.runner.kv_bytes_per_token,
         )
+
+
+def _beam_result(request: Request, seq: Sequence) -> dict[str, Any]:
+    if request.beams is None:
+        return {}
+    hypotheses = request.beams.hypotheses
+    return {
+        "cumulative_logprob": seq.cumulative_logprob,
+        "score": seq.beam_score,
+        "rank": hypotheses.index(seq) if seq in hypotheses else None,
+    }
 
 
 def _names(sequences: list[Sequence]) -> list[str]:

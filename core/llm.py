@@ -74,11 +74,13 @@ class LLM:
         self._empty = _settings(model, seed, settings)  # before the weights are loaded
         config = self._empty.engine
         self.runner = ModelRunner(
-            model, dtype, device, config.num_blocks, config.block_size, threads, seed
+            model, dtype, device, config.num_kv_blocks, config.block_size, threads, seed
         )
         if "max_model_len" not in engine:
-            pool_tokens = config.num_blocks * config.block_size
-            settings["max_model_len"] = min(self.runner.max_model_len, pool_tokens)
+            most = config.num_blocks * config.block_size
+            if not config.kv_cache:  # a step computes a sequence whole
+                most = config.max_num_batched_tokens
+            settings["max_model_len"] = min(self.runner.max_model_len, most)
             self._empty = _settings(model, seed, settings)
         self.engine = self._new_engine()
         self._pending: dict[str, deque[TextDelta]] = {}
@@ -102,7 +104,7 @@ class LLM:
 
     def reset(self) -> None:
         """A fresh engine: empty pool, empty prefix cache, step 0. What still ran is forgotten."""
-        self.runner.bind(self.config.num_blocks, self.config.block_size, self._empty.seed)
+        self.runner.bind(self.config.num_kv_blocks, self.config.block_size, self._empty.seed)
         self.engine = self._new_engine()
         for pending in self._pending.values():
             pending.clear()  # their readers hold on to them
@@ -152,6 +154,8 @@ class LLM:
         The request is submitted at once (RequestError as in `generate`); the engine steps when a
         delta is asked for. Several streams may be read in turn: they share its steps.
         """
+        if sampling_params is not None and sampling_params.beam_width:
+            raise RequestError("a beam search cannot be streamed: its text is known at the end")
         (request,) = self._submit([prompt], sampling_params)
         self._pending[request.id] = deque()
         return self._deltas(request, self._pending[request.id])
@@ -236,13 +240,14 @@ class LLM:
             prompt_token_ids=request.prompt_tokens.tolist(),
             outputs=[
                 CompletionOutput(
-                    index=seq.index,
+                    index=index,
                     text=self.runner.tokenizer.decode(seq.output_tokens),
                     token_ids=seq.output_tokens,
                     finish_reason=seq.finish_reason,
                     times=times.get(seq.id, []),
+                    score=seq.beam_score,
                 )
-                for seq in request.sequences
+                for index, seq in enumerate(_answers(request))
             ],
             num_cached_tokens=request.num_cached_tokens or 0,
         )
@@ -251,6 +256,13 @@ class LLM:
 def _ended(request: Request) -> bool:
     """It has arrived, and all its sequences are finished."""
     return bool(request.sequences) and all(seq.finished for seq in request.sequences)
+
+
+def _answers(request: Request) -> list[Sequence]:
+    """Its sequences by index; of a beam search the hypotheses, best first."""
+    if request.beams is not None and request.beams.hypotheses:
+        return request.beams.hypotheses
+    return request.sequences
 
 
 def _as_list(prompts: Prompt | Listing[Prompt]) -> list[Any]:
@@ -296,4 +308,7 @@ def _spec(name: str, prompt: Any, params: SamplingParams, step: int) -> RequestS
         seed=params.seed,
         stop_token_ids=tuple(params.stop_token_ids),
         ignore_eos=params.ignore_eos,
+        beam_width=params.beam_width,
+        length_penalty=params.length_penalty,
+        early_stopping=params.early_stopping,
     )

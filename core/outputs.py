@@ -10,6 +10,9 @@ class SamplingParams:
     """How to sample. Defaults are the field's (temperature 1, 16 tokens).
 
     temperature: 0 is greedy. seed: None derives one from the engine's seed and the request.
+    beam_width: 2 … 8 searches with so many beams (temperature 0); the outputs are its hypotheses,
+    best first. length_penalty: a score is the sum of log-probabilities / length ** penalty.
+    early_stopping: end as soon as beam_width hypotheses are there.
     """
 
     n: int = 1
@@ -18,17 +21,24 @@ class SamplingParams:
     seed: int | None = None
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    beam_width: int = 0
+    length_penalty: float = 1.0
+    early_stopping: bool = False
 
 
 @dataclass(slots=True)
 class CompletionOutput:
-    """One of a request's n answers. times: seconds since the call at which each token came."""
+    """One of a request's answers. times: seconds since the call at which each token came.
+
+    score: of a beam search's hypothesis.
+    """
 
     index: int
     text: str
     token_ids: list[int]
     finish_reason: str | None
     times: list[float]
+    score: float | None = None
 
 
 @dataclass(slots=True)

@@ -13,8 +13,6 @@ from core.trace.run import Run, output_tokens
 
 def check_supported(scenario: Scenario) -> None:
     """Refuse settings that this version knows but does not carry out. Raises UnsupportedError."""
-    if not scenario.engine.kv_cache:
-        raise UnsupportedError("engine.kv_cache: false is not supported yet")
     neutral = {field.name: field.default for field in dataclasses.fields(RequestSpec)}
     not_yet = (
         "top_k",
@@ -24,7 +22,6 @@ def check_supported(scenario: Scenario) -> None:
         "logprobs",
         "prompt_logprobs",
         "stop",
-        "beam_width",
     )
     for i, request in enumerate(scenario.requests):
         for name in not_yet:
@@ -65,7 +62,7 @@ def record(
         scenario.model,
         dtype,
         device,
-        engine_config.num_blocks,
+        engine_config.num_kv_blocks,
         engine_config.block_size,
         threads,
         scenario.seed,
@@ -81,7 +78,7 @@ def _warm_up(runner: ModelRunner, scenario: Scenario) -> None:
     config = dataclasses.replace(scenario.engine, prefix_cache="off", max_model_len=8)
     request = RequestSpec(id="warm-up", prompt_tokens=(0,), max_tokens=2, ignore_eos=True)
     Engine(Scenario(engine=config, requests=(request,)), runner, trace=False).finish()
-    runner.bind(config.num_blocks, config.block_size, scenario.seed)
+    runner.bind(config.num_kv_blocks, config.block_size, scenario.seed)
 
 
 def verify_tokens(run: Run) -> None:

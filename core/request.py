@@ -8,12 +8,14 @@ scheduler lets it compute some tokens until it has caught up. A request with n >
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from core.runner import TokenLogprobs
     from core.scenario import RequestSpec
+    from core.sched.beams import BeamGroup
 
 
 Tag = tuple[str, str]
@@ -37,10 +39,12 @@ class Request:
 
     spec: what was asked. prompt_tokens: array('q') of token ids. order: place in the file, from 0,
     rejected requests counted; with `arrive_step` it gives the order of arrival. prompt_logprobs:
-    of the prompt's tokens from the second on, where the request asks for them.
+    of the prompt's tokens from the second on, where the request asks for them. sequences: those
+    that exist, a unit that has not forked as one. beams: the state of a beam search, once it runs.
     """
 
     __slots__ = (
+        "beams",
         "id",
         "namespace",
         "num_cached_tokens",
@@ -68,10 +72,32 @@ class Request:
         self.num_cached_tokens: int | None = None
         self.prompt_logprobs: list[TokenLogprobs] = []
         self.sequences: list[Sequence] = []
+        self.beams: BeamGroup | None = None
+
+    @property
+    def num_places(self) -> int:
+        """Sequences that it runs at once: n, or the width of its beam search."""
+        return self.spec.beam_width or self.spec.n
 
     def sequence_id(self, index: int) -> str:
-        """``A`` for n = 1, else ``A#index``."""
-        return self.id if self.spec.n == 1 else f"{self.id}#{index}"
+        """``A`` for a single sequence, else ``A#index``."""
+        return self.id if self.num_places == 1 else f"{self.id}#{index}"
+
+    def named_sequences(self) -> Iterator[tuple[str, Sequence]]:
+        """Every accepted sequence by its id, each with the tokens it has."""
+        for seq in self.sequences:
+            yield from self.stands_for(seq)
+
+    def stands_for(self, seq: Sequence) -> list[tuple[str, Sequence]]:
+        """The sequences that an entry of a queue stands for, by id, in order of index.
+
+        Before the fork all are the unit itself; but beams that were preempted keep their tokens.
+        """
+        if seq.num_places == 1:
+            return [(seq.id, seq)]
+        if self.beams is not None and self.beams.beams:
+            return sorted(((beam.id, beam) for beam in self.beams.beams), key=lambda b: b[1].index)
+        return [(self.sequence_id(index), seq) for index in range(seq.num_places)]
 
     def scripted_token(self, index: int, position: int) -> int:
         """Token `position` (from 0) of sequence `index` where no model samples."""
@@ -88,11 +114,15 @@ class Sequence:
     values are in `block_table`. num_places: sequences it stands for (n before the fork, then 1).
     block_keys: memo of the chained keys of its full blocks. num_cached_blocks: leading blocks of
     the table that are matchable. num_preemptions: how often it was sent back to the queue.
+    logprobs: one for each output token, where the request asks for them. cumulative_logprob,
+    beam_score: of a beam (see `core.sched.beams`); the score is there once it has ended.
     """
 
     __slots__ = (
+        "beam_score",
         "block_keys",
         "block_table",
+        "cumulative_logprob",
         "finish_reason",
         "id",
         "index",
@@ -125,6 +155,8 @@ class Sequence:
         self.num_preemptions = 0
         self.finish_reason: str | None = None
         self.logprobs: list[TokenLogprobs] = []
+        self.cumulative_logprob = 0.0
+        self.beam_score: float | None = None
         self.sort_key: tuple[int, ...] = (*request.sort_key, index)
 
     @property

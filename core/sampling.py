@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from core.runner import Candidate
+
 _MASK_64 = (1 << 64) - 1
 
 
@@ -82,6 +84,20 @@ def sample(logits: torch.Tensor, specs: Seq[SampleSpec]) -> list[int]:
         for i, token in zip(drawn, invert_cdf(probabilities, numbers), strict=True):
             tokens[i] = token
     return tokens
+
+
+def top_candidates(logits: torch.Tensor, counts: Seq[int]) -> list[list[Candidate]]:
+    """For each row its `counts` likeliest tokens with their log-probabilities, likeliest first.
+
+    logits: [rows, vocab_size]. The log-probabilities are rounded to six decimals, so that a beam
+    search chooses by exactly the numbers that its run records.
+    """
+    logprobs = torch.log_softmax(logits.float(), dim=-1)
+    values, tokens = logprobs.topk(max(counts), dim=-1)
+    return [
+        [(token, round(value, 6)) for token, value in zip(ids[:n], of_row[:n], strict=True)]
+        for n, ids, of_row in zip(counts, tokens.tolist(), values.tolist(), strict=True)
+    ]
 
 
 def scaled_probabilities(logits: torch.Tensor, temperatures: Seq[float]) -> torch.Tensor:

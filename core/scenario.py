@@ -234,6 +234,12 @@ def _check_rules(scenario: Scenario) -> None:
         )
     if scenario.model == "none" and not engine.kv_cache:
         raise ScenarioError("engine.kv_cache", "false needs a real model: it changes no block")
+    if not engine.kv_cache and engine.max_num_batched_tokens < engine.max_model_len:
+        raise ScenarioError(
+            "engine.max_num_batched_tokens",
+            f"{engine.max_num_batched_tokens} is less than max_model_len "
+            f"({engine.max_model_len}): without a KV cache a step computes a sequence whole",
+        )
     seen: set[str] = set()
     for i, request in enumerate(scenario.requests):
         _check_request(scenario, request, f"requests[{i}]")
@@ -258,11 +264,40 @@ def _check_request(scenario: Scenario, request: RequestSpec, path: str) -> None:
         )
     if scenario.engine.allocator == "contiguous" and request.n > 1:
         raise ScenarioError(f"{path}.n", "contiguous allocation cannot fork: n must be 1")
+    if request.beam_width:
+        _check_beams(scenario, request, path)
     if scenario.model == "none":
         if request.stop:
             raise ScenarioError(f"{path}.stop", "stop strings need a real model's text")
         if request.beam_width:
             raise ScenarioError(f"{path}.beam_width", "beams need a real model's probabilities")
+
+
+def _check_beams(scenario: Scenario, request: RequestSpec, path: str) -> None:
+    """What a beam search cannot be combined with."""
+    engine = scenario.engine
+    if request.beam_width == 1:
+        raise ScenarioError(f"{path}.beam_width", "one beam is greedy decoding: give 0, or 2 … 8")
+    if request.n > 1:
+        raise ScenarioError(f"{path}.n", "must be 1: a beam search returns beam_width answers")
+    neutral = RequestSpec(id=request.id)
+    for field in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "stop"):
+        if getattr(request, field) != getattr(neutral, field):
+            raise ScenarioError(
+                f"{path}.{field}", "a beam search takes the model's probabilities as they are"
+                if field != "stop" else "a beam search ends at tokens, not at strings"
+            )  # fmt: skip
+    if not engine.kv_cache or engine.allocator != "paged" or engine.batching != "continuous":
+        raise ScenarioError(
+            f"{path}.beam_width",
+            "beams need paged blocks, a KV cache and continuous batching: they fork and are pruned",
+        )
+    if request.beam_width > engine.max_num_batched_tokens:
+        raise ScenarioError(
+            f"{path}.beam_width",
+            f"{request.beam_width} beams run together, but a step may compute only "
+            f"{engine.max_num_batched_tokens} tokens",
+        )
 
 
 def _is_unicode(text: str) -> bool:

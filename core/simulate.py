@@ -7,7 +7,7 @@ from typing import Any
 
 from core.engine import Engine
 from core.errors import MismatchError, RunError
-from core.runner import ScriptedRunner, StepBatch, StepOutput
+from core.runner import Candidate, ScheduledSequence, ScriptedRunner, StepBatch, StepOutput
 from core.scenario import Scenario
 from core.trace.reducer import Reducer
 from core.trace.run import Run, output_tokens
@@ -128,11 +128,14 @@ class _RecordedRunner(ScriptedRunner):
             source=run.header["source"],
         )
         self._tokens = output_tokens(run)
+        self._candidates = [record.get("candidates", {}) for record in run.steps]
 
     def execute(self, batch: StepBatch) -> StepOutput:
         out = []
+        candidates: list[list[Candidate]] = []
         for item in batch.scheduled:
             seq = item.seq
+            candidates.append(self._candidates_of(batch.step, item))
             names = [
                 seq.request.sequence_id(index)
                 for index in range(seq.index, seq.index + item.num_samples)
@@ -143,4 +146,13 @@ class _RecordedRunner(ScriptedRunner):
                 raise MismatchError(
                     f"step {batch.step}: {names[0]} samples more tokens than were recorded"
                 ) from None
-        return StepOutput(out)
+        return StepOutput(out, candidates=candidates)
+
+    def _candidates_of(self, step: int, item: ScheduledSequence) -> list[Candidate]:
+        recorded = self._candidates[step].get(item.seq.id, [])
+        if len(recorded) != item.num_candidates:
+            raise MismatchError(
+                f"step {step}: {item.seq.id} has {item.num_candidates} candidates, "
+                f"{len(recorded)} are recorded"
+            )
+        return [(token, logprob) for token, logprob in recorded]

@@ -13,6 +13,7 @@ copied it already and it is the last holder.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from core.config import EngineConfig
@@ -79,6 +80,22 @@ class KVCacheManager:
         table = seq.block_table
         wanted = -(-(computed + num_new_tokens) // self.block_size) - len(table)
         return wanted + self._must_copy(table, computed // self.block_size)
+
+    def blocks_wanted_together(self, beams: list[Sequence], num_new_tokens: int) -> int:
+        """The same for sequences of one length that are all scheduled or none of them.
+
+        Those that share the block of their first write copy it one after another, and the last one
+        keeps it, unless somebody else holds it too.
+        """
+        entry = beams[0].num_computed_tokens // self.block_size
+        wanted = 0
+        held = Counter(seq.block_table[entry] for seq in beams if entry < len(seq.block_table))
+        for block, num_holders in held.items():
+            wanted += num_holders - (self.pool.ref_counts[block] == num_holders)
+        for seq in beams:
+            num_tokens = seq.num_computed_tokens + num_new_tokens
+            wanted += -(-num_tokens // self.block_size) - len(seq.block_table)
+        return wanted
 
     def allocate_slots(self, seq: Sequence, num_new_tokens: int) -> int:
         """Make room behind the computed tokens for `num_new_tokens` more; enough blocks are free.

@@ -23,8 +23,8 @@ from core.model.loader import load_llama
 from core.model.step_inputs import build_step_inputs
 from core.model.tokenizer import Tokenizer
 from core.request import Sequence
-from core.runner import ScheduledSequence, StepBatch, StepOutput
-from core.sampling import SampleSpec, request_key, sample
+from core.runner import Candidate, ScheduledSequence, StepBatch, StepOutput
+from core.sampling import SampleSpec, request_key, sample, top_candidates
 
 
 class ModelRunner:
@@ -142,9 +142,10 @@ class ModelRunner:
         computed = time.perf_counter_ns()
         tokens = iter(sample(logits, self._sample_specs(batch.scheduled)))
         out = [[next(tokens) for _ in range(item.num_samples)] for item in batch.scheduled]
+        candidates = self._candidates(logits, batch.scheduled)
         self.forward_us = (computed - started) / 1000
         self.sample_us = (time.perf_counter_ns() - computed) / 1000
-        return StepOutput(out)
+        return StepOutput(out, candidates=candidates)
 
     @torch.inference_mode()
     def compute_logits(self, scheduled: Seq[ScheduledSequence]) -> torch.Tensor:
@@ -183,10 +184,28 @@ class ModelRunner:
             for twin in range(item.num_samples):
                 index = seq.index + twin
                 specs.append(SampleSpec(row, spec.temperature, key, index, seq.num_tokens))
-            row += item.num_samples > 0
+            row += _has_logits(item)
         return specs
+
+    def _candidates(
+        self, logits: torch.Tensor, scheduled: Seq[ScheduledSequence]
+    ) -> list[list[Candidate]]:
+        """Of each beam its likeliest next tokens; an empty list where there are no beams."""
+        if not any(item.num_candidates for item in scheduled):
+            return []
+        with_logits = [item for item in scheduled if _has_logits(item)]
+        rows = [i for i, item in enumerate(with_logits) if item.num_candidates]
+        counts = [with_logits[i].num_candidates for i in rows]
+        index = torch.tensor(rows, device=logits.device)
+        found = iter(top_candidates(logits.index_select(0, index), counts))
+        return [next(found) if item.num_candidates else [] for item in scheduled]
 
     def _synchronize(self) -> None:
         """Wait for the device: without it a GPU's time would be counted as sampling."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+
+
+def _has_logits(item: ScheduledSequence) -> bool:
+    """Whether the forward pass returns a row for it."""
+    return item.num_samples > 0 or item.num_candidates > 0

@@ -114,7 +114,7 @@ def build_step_inputs(
         slots.extend(slot_mapping(seq.block_table, first, end, block_size))
         spans.append(SequenceSpan(query_start_loc[-1], len(token_ids), first, seq.block_table))
         query_start_loc.append(len(token_ids))
-        if item.num_samples:
+        if item.num_samples or item.num_candidates:
             logits_rows.append(len(token_ids) - 1)
     write_rows = None if min(slots) >= 0 else [i for i, slot in enumerate(slots) if slot >= 0]
     # One token that reads what earlier steps wrote is a decode; a first token reads only itself.

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.config import EngineConfig
+from core.kv.choose import KVManager
 from core.kv.contiguous import ContiguousKVManager, reserve_blocks
-from core.kv.manager import KVCacheManager
+from core.kv.uncached import NoKVManager
 from core.request import Request, Sequence
 
 
@@ -29,7 +30,7 @@ class Rejection:
             "empty_prompt": "the prompt is empty",
             "prompt_too_long": f"the prompt is too long for max_model_len: {numbers} (tokens)",
             "exceeds_pool": f"the request can never fit the pool: {numbers} (blocks)",
-            "invalid": f"n is larger than max_num_seqs: {numbers} (sequences)",
+            "invalid": f"more sequences at once than max_num_seqs: {numbers} (sequences)",
         }[self.reason]
 
 
@@ -43,7 +44,7 @@ class Wait:
 
 
 def lacks_blocks(
-    kv: KVCacheManager | ContiguousKVManager,
+    kv: KVManager,
     seq: Sequence,
     hit: list[int],
     owed: int,
@@ -56,11 +57,13 @@ def lacks_blocks(
     held back). Blocks of the hit that lie in the free list are about to leave it. This is a check,
     not a reservation.
     """
+    if isinstance(kv, NoKVManager):
+        return None
     if isinstance(kv, ContiguousKVManager):
         if kv.fits(seq):
             return None
         return Wait("no_contiguous_run", kv.reserve_blocks(seq), kv.longest_run)
-    needed = -(-len(seq.tokens) // kv.block_size) - len(hit)
+    needed = blocks_needed(seq, kv.block_size) - len(hit)
     available = kv.num_free - kv.num_idle(hit) - owed
     if needed > available:
         return Wait("no_free_blocks", needed, max(available, 0))
@@ -69,19 +72,35 @@ def lacks_blocks(
     return None
 
 
+def blocks_needed(seq: Sequence, block_size: int) -> int:
+    """Blocks for all the tokens that a sequence has.
+
+    ⌈num_tokens / block_size⌉; if it is the unit of beams that were preempted, the full blocks of
+    the prompt once and the rest for each beam.
+    """
+    group = seq.request.beams
+    if group is None or seq.num_places == 1 or not group.beams:
+        return -(-len(seq.tokens) // block_size)
+    shared = len(seq.tokens) // block_size
+    of_each = -(-len(group.beams[0].tokens) // block_size) - shared
+    return shared + len(group.beams) * of_each
+
+
 def blocks_at_most(config: EngineConfig, request: Request) -> int:
     """Blocks that a request holds at most, alone in the engine.
 
-    The last token sampled is never computed and needs no slot. For n > 1 the full blocks of the
-    prompt are shared, the rest is needed n times.
+    The last token sampled is never computed and needs no slot. For n > 1, and for beams, the full
+    blocks of the prompt are shared, the rest is needed n times. Without a KV cache there are none.
     """
+    if not config.kv_cache:
+        return 0
     num_prompt_tokens = len(request.prompt_tokens)
     max_tokens = request.spec.max_tokens
     if config.allocator == "contiguous":
         return reserve_blocks(config, num_prompt_tokens, max_tokens)
     total = config.blocks_for(config.tokens_at_most(num_prompt_tokens, max_tokens) - 1)
     shared = num_prompt_tokens // config.block_size
-    return shared + request.spec.n * (total - shared)
+    return shared + request.num_places * (total - shared)
 
 
 def reject(config: EngineConfig, request: Request) -> Rejection | None:
@@ -94,6 +113,6 @@ def reject(config: EngineConfig, request: Request) -> Rejection | None:
     blocks = blocks_at_most(config, request)
     if blocks > config.num_blocks:
         return Rejection("exceeds_pool", blocks, config.num_blocks)
-    if request.spec.n > config.max_num_seqs:
-        return Rejection("invalid", request.spec.n, config.max_num_seqs)
+    if request.num_places > config.max_num_seqs:
+        return Rejection("invalid", request.num_places, config.max_num_seqs)
     return None

@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.config import EngineConfig
-from core.kv.contiguous import ContiguousKVManager
+from core.kv.choose import KVManager
 from core.kv.manager import KVCacheManager
 from core.prefix.base import Emit
 from core.request import Request, Sequence, Status
 from core.runner import Runner, ScheduledSequence, StepBatch, StepOutput
-from core.sched.admission import Wait, lacks_blocks, reject
+from core.sched.admission import Wait, blocks_needed, lacks_blocks, reject
+from core.sched.beam_steps import BeamSteps, note_logprobs
 from core.sched.preemption import victims
 from core.sched.queue import FCFSQueue, PriorityQueue, WaitingQueue
 
@@ -34,7 +35,7 @@ class Scheduler:
     def __init__(
         self,
         config: EngineConfig,
-        kv: KVCacheManager | ContiguousKVManager,
+        kv: KVManager,
         emit: Emit | None = None,
     ) -> None:
         self.config = config
@@ -44,10 +45,13 @@ class Scheduler:
         self.waiting: WaitingQueue = FCFSQueue() if config.policy == "fcfs" else PriorityQueue()
         self.num_running_seqs = 0
         self.owed = 0
-        self._paged = config.allocator == "paged"
+        self._paged = isinstance(kv, KVCacheManager)
+        self._beam_steps = BeamSteps(self)
         self._watermark = config.watermark_blocks
         self._chunk = config.max_num_batched_tokens
-        if config.chunked_prefill and config.long_prefill_token_threshold:
+        # Without a cache nothing of a chunk would be left for the next one.
+        self._chunked = config.chunked_prefill and config.kv_cache
+        if self._chunked and config.long_prefill_token_threshold:
             self._chunk = config.long_prefill_token_threshold
         # Waiters whose reason may have to change in this step, each group in queue order.
         self._arrived: list[Sequence] = []
@@ -63,27 +67,27 @@ class Scheduler:
             return
         if self.emit is not None:
             self.emit(("cancelled", request.id))
-        for seq in alive:
-            places = seq.num_places
+        for seq in sorted(alive, key=lambda seq: seq.index):
             if seq.status is Status.RUNNING:
-                self._give_up_place(seq)
+                self.give_up_place(seq)
                 self.running.remove(seq)
             else:
                 self.waiting.remove(seq)
             seq.status = Status.FINISHED_ABORTED
             seq.finish_reason = "cancelled"
-            if self.emit is not None:
-                for index in range(seq.index, seq.index + places):
-                    name = request.sequence_id(index)
-                    outputs = seq.num_output_tokens
+            for name, member in request.stands_for(seq):
+                member.status = Status.FINISHED_ABORTED
+                member.finish_reason = "cancelled"
+                if self.emit is not None:
+                    outputs = member.num_output_tokens
                     self.emit(("finished", request.id, name, "cancelled", outputs, None))
             self.kv.release(seq, "cancelled")
 
     def arrive(self, request: Request) -> None:
         """Put a new request into the queue, or reject it for good."""
         rejection = reject(self.config, request)
-        seq = Sequence(request, 0, request.spec.n)
-        names = [request.sequence_id(index) for index in range(request.spec.n)]
+        seq = Sequence(request, 0, request.num_places)
+        names = [request.sequence_id(index) for index in range(request.num_places)]
         position = None
         if rejection is None:
             request.sequences = [seq]
@@ -126,33 +130,38 @@ class Scheduler:
         """Give each running sequence its tokens, preempting where blocks lack; the budget left."""
         budget = self.config.max_num_batched_tokens
         chunk = self._chunk
+        whole = not self.config.kv_cache
         kv = self.kv
         running_state = Status.RUNNING
         next_victims: Iterator[Sequence] | None = None
         for seq in self.running:
             if seq.status is not running_state:
                 continue  # preempted in this step, or an ended member of a static batch
-            computed = seq.num_computed_tokens
-            lacking = len(seq.tokens) - computed
-            n = min(lacking, budget, chunk)
-            if n == 0:
-                break  # the budget is spent, and nobody below would get a token either
-            wanted = kv.blocks_wanted(seq, n)
+            if budget == 0:
+                break  # nobody below would get a token either
+            members = _members(seq)
+            if members[0] is not seq:
+                continue  # a beam: it went with the first of its group
+            lacking = len(seq.tokens) - seq.num_computed_tokens
+            n = min(lacking, budget // len(members), chunk)
+            if n == 0 or (whole and n < lacking):
+                continue
+            wanted = self._blocks_wanted(members, n)
             if wanted:
                 while wanted > kv.num_free:
                     if next_victims is None:
                         next_victims = victims(self.running, self.config.policy)
-                    victim = next(next_victims)
-                    budget += self._preempt(victim, seq, scheduled)
-                    if victim is seq:
+                    budget += self._preempt(next(next_victims), seq, scheduled)
+                    if seq.status is not running_state:
                         break
-                    wanted = kv.blocks_wanted(seq, n)
+                    wanted = self._blocks_wanted(members, n)
                 if seq.status is not running_state:
                     continue
-                self.owed -= kv.allocate_slots(seq, n)
-            budget -= n
-            samples = seq.num_places if n == lacking else 0
-            scheduled[seq.id] = ScheduledSequence(seq, n, samples)
+                for member in members:
+                    self.owed -= kv.allocate_slots(member, n)
+            budget -= n * len(members)
+            for member in members:
+                scheduled[member.id] = _scheduled(member, n, n == lacking)
         if self._victims:
             self.running = [seq for seq in self.running if seq.status is not Status.PREEMPTED]
         return budget
@@ -162,21 +171,31 @@ class Scheduler:
     ) -> int:
         """Send a running sequence back to the queue; the tokens it gives back to the budget.
 
-        It leaves `running` itself when the pass over that list is over.
+        A beam takes its whole group along. They leave `running` when the pass over it is over.
         """
-        self._give_up_place(victim)
-        victim.status = Status.PREEMPTED
-        victim.num_computed_tokens = 0
-        victim.num_preemptions += 1
-        position = self.waiting.push_preempted(victim)
-        self._victims.append(victim)
+        members = _members(victim)
+        for seq in members:
+            self.give_up_place(seq)
+            seq.status = Status.PREEMPTED
+            seq.num_computed_tokens = 0
+            seq.num_preemptions += 1
+        grouped = len(members) > 1
+        entry = self._beam_steps.put_together(members) if grouped else victim
+        entry.status = Status.PREEMPTED
+        position = self.waiting.push_preempted(entry)
+        self._victims.append(entry)
         if self.emit is not None:
             reason = "priority" if self.config.policy == "priority" else "no_free_blocks"
             numbers = (victim.num_output_tokens, position)
-            self.emit(("preempted", victim.request.id, victim.id, reason, asker.id, *numbers))
-        self.kv.release(victim, "preempted")
-        refund = scheduled.pop(victim.id, None)
-        return refund.num_scheduled_tokens if refund else 0
+            names = [name for name, _ in entry.request.stands_for(entry)] if grouped else None
+            who = (entry.request.id, entry.id, reason, asker.id)
+            self.emit(("preempted", *who, *numbers, names))
+        refund = 0
+        for seq in members:
+            self.kv.release(seq, "preempted")
+            share = scheduled.pop(seq.id, None)
+            refund += share.num_scheduled_tokens if share else 0
+        return refund
 
     def _admit_waiting(
         self, scheduled: dict[str, ScheduledSequence], budget: int, batch_is_open: bool
@@ -198,15 +217,14 @@ class Scheduler:
             num_cached_tokens = len(hit) * self.config.block_size
             lacking = len(seq.tokens) - num_cached_tokens
             n = min(lacking, budget, self._chunk)
-            if n == 0 or (n < lacking and not self.config.chunked_prefill):
+            if n == 0 or (n < lacking and not self._chunked):
                 return Wait("token_budget", lacking, budget)
             wait = lacks_blocks(self.kv, seq, hit, self.owed, self._watermark * bool(self.running))
             if wait is not None:
                 return wait
             self._admit(seq, hit, n)
             budget -= n
-            samples = seq.num_places if n == lacking else 0
-            scheduled[seq.id] = ScheduledSequence(seq, n, samples, num_cached_tokens)
+            scheduled[seq.id] = _scheduled(seq, n, n == lacking, num_cached_tokens)
         return None
 
     def _admit(self, seq: Sequence, hit: list[int], n: int) -> None:
@@ -225,7 +243,7 @@ class Scheduler:
         self.num_running_seqs += seq.num_places
         self.kv.admit(seq, hit)
         self.kv.allocate_slots(seq, n)
-        self.owed += self._owed_by(seq)
+        self.owed += self.owed_by(seq)
 
     def _tell_waiting(self, wait: Wait | None) -> None:
         """Record why each waiter waits, where that has changed: the head, then the others."""
@@ -260,24 +278,21 @@ class Scheduler:
         token, in the order of sampling.
         """
         block_size = self.config.block_size
-        emit = self.emit
         filled: list[tuple[Sequence, int, int]] = []
         grown: list[Sequence] = []
-        for item, tokens in zip(batch.scheduled, output.token_ids, strict=True):
+        for i, (item, tokens) in enumerate(zip(batch.scheduled, output.token_ids, strict=True)):
             seq = item.seq
             start = seq.num_computed_tokens
-            stop = start + item.num_scheduled_tokens
+            stop = start + item.num_scheduled_tokens if self.config.kv_cache else 0
             seq.num_computed_tokens = stop
-            twins = (seq,) if item.num_samples < 2 else self._fork(seq)
+            if seq.request.beams is not None:
+                holders = self._update_beam(item, i, output, grown)
+            else:
+                holders = [seq] if item.num_samples < 2 else self._fork(seq)
+                for twin, token in zip(holders, tokens, strict=False):
+                    self._append(twin, token, grown)
             if stop // block_size > start // block_size:
-                filled += [(twin, start // block_size, stop // block_size) for twin in twins]
-            for twin, token in zip(twins, tokens, strict=False):
-                if self._paged and len(twin.tokens) % block_size == 0:
-                    self.owed += 1
-                twin.tokens.append(token)
-                grown.append(twin)
-                if emit is not None:
-                    emit(("token_sampled", twin.request.id, twin.id, token))
+                filled += [(seq, start // block_size, stop // block_size) for seq in holders]
         for seq, first, last in filled:
             self.kv.cache_blocks(seq, first, last)
         ended = [seq for seq in grown if self._finish(seq, runner)]
@@ -288,6 +303,41 @@ class Scheduler:
                 self.kv.release(seq, "finished")
             self.running = [seq for seq in self.running if seq.status is Status.RUNNING]
         return grown
+
+    def _append(self, seq: Sequence, token: int, grown: list[Sequence]) -> None:
+        if self._paged and len(seq.tokens) % self.config.block_size == 0:
+            self.owed += 1
+        seq.tokens.append(token)
+        grown.append(seq)
+        if self.emit is not None:
+            self.emit(("token_sampled", seq.request.id, seq.id, token))
+
+    def _update_beam(
+        self, item: ScheduledSequence, i: int, output: StepOutput, grown: list[Sequence]
+    ) -> list[Sequence]:
+        """Entry i of the batch belongs to a beam search; the sequences that hold its blocks now.
+
+        The beams of a group stand side by side in the batch: the last one expands them all.
+        """
+        seq, steps = item.seq, self._beam_steps
+        group = seq.request.beams
+        assert group is not None, "the caller has looked"
+        is_unit = seq.num_places > 1
+        if is_unit and seq.num_computed_tokens < len(seq.tokens):
+            return [seq]  # an unfinished chunk of the prompt
+        if is_unit:
+            steps.fork_unit(seq)
+        elif item.num_candidates == 0:
+            return [seq]  # beams that still compute their own tokens again
+        elif seq is not group.beams[-1]:
+            return []
+        if item.num_candidates:
+            count = 1 if is_unit else len(group.beams)
+            candidates = output.candidates[i + 1 - count : i + 1]
+            for beam, chosen in steps.expand(seq.request, candidates):
+                note_logprobs(beam, chosen, candidates[chosen.beam])
+                self._append(beam, chosen.token_id, grown)
+        return [beam for beam in seq.request.sequences if not beam.finished]
 
     def _fork(self, seq: Sequence) -> list[Sequence]:
         """Turn the unit of a request into its n sequences, which share every block."""
@@ -300,13 +350,13 @@ class Scheduler:
             twin.num_preemptions = seq.num_preemptions
         seq.num_places = 1
         self.kv.fork(seq, twins)
-        self.owed += sum(self._owed_by(twin) for twin in twins)
+        self.owed += sum(self.owed_by(twin) for twin in twins)
         request.sequences = [seq, *twins]
         place = self.running.index(seq) + 1
         self.running[place:place] = twins
         if self.emit is not None:
             names = [twin.id for twin in request.sequences]
-            self.emit(("forked", request.id, seq.id, names, list(seq.block_table)))
+            self.emit(("forked", request.id, seq.id, names, list(seq.block_table), None))
         return request.sequences
 
     def _finish(self, seq: Sequence, runner: Runner) -> bool:
@@ -314,7 +364,10 @@ class Scheduler:
         reason = self._finish_reason(seq, runner)
         if reason is None:
             return False
-        self._give_up_place(seq)
+        self.give_up_place(seq)
+        group = seq.request.beams
+        if group is not None:
+            group.add_hypothesis(seq)
         stopped = reason in ("stop_token", "stop_string")
         seq.status = Status.FINISHED_STOPPED if stopped else Status.FINISHED_LENGTH
         seq.finish_reason = reason
@@ -354,20 +407,47 @@ class Scheduler:
 
     # ---- bookkeeping ---------------------------------------------------------------------------
 
-    def _give_up_place(self, seq: Sequence) -> None:
+    def give_up_place(self, seq: Sequence) -> None:
         """The sequence counts as running no more, and is owed nothing."""
-        self.owed -= self._owed_by(seq)
+        self.owed -= self.owed_by(seq)
         self.num_running_seqs -= seq.num_places
 
-    def _owed_by(self, seq: Sequence) -> int:
+    def owed_by(self, seq: Sequence) -> int:
         """Blocks that it lacks for the tokens it has: ⌈num_tokens / block_size⌉ − table length."""
         if not self._paged:
             return 0
-        return self.config.blocks_for(len(seq.tokens)) - len(seq.block_table)
+        return blocks_needed(seq, self.config.block_size) - len(seq.block_table)
+
+    def _blocks_wanted(self, members: list[Sequence], num_new_tokens: int) -> int:
+        if len(members) > 1 and isinstance(self.kv, KVCacheManager):
+            return self.kv.blocks_wanted_together(members, num_new_tokens)
+        return self.kv.blocks_wanted(members[0], num_new_tokens)
 
     def check(self) -> None:
         """Raise AssertionError where running totals and their sums differ."""
         alive = [seq for seq in self.running if seq.status is Status.RUNNING]
-        assert self.owed == sum(self._owed_by(seq) for seq in alive)
+        assert self.owed == sum(self.owed_by(seq) for seq in alive)
         assert self.num_running_seqs == sum(seq.num_places for seq in alive)
         assert self.num_running_seqs <= self.config.max_num_seqs
+
+
+def _members(seq: Sequence) -> list[Sequence]:
+    """Who is scheduled and preempted with it: all beams of a group, else it alone."""
+    group = seq.request.beams
+    return [seq] if group is None or seq.num_places > 1 else group.beams
+
+
+def _scheduled(
+    seq: Sequence, n: int, catches_up: bool, num_cached_tokens: int = 0
+) -> ScheduledSequence:
+    """A sequence's share; what is sampled if it catches up: a token for each place.
+
+    Beams return candidates instead, but not the unit of beams that compute their prompt again.
+    """
+    group = seq.request.beams
+    if not catches_up or (group is not None and seq.num_places > 1 and group.beams):
+        return ScheduledSequence(seq, n, 0, num_cached_tokens)
+    if group is not None:
+        num_candidates = max(group.num_candidates, seq.request.spec.logprobs)
+        return ScheduledSequence(seq, n, 0, num_cached_tokens, num_candidates)
+    return ScheduledSequence(seq, n, seq.num_places, num_cached_tokens)

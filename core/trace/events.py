@@ -39,13 +39,18 @@ blocks_freed       the sequence drops one reference to each of `blocks`, in this
                    where they go: ``front`` or ``back`` (one after another), ``before`` (each before
                    the block at the same place in `before`, −1: at the back), or ``held`` (others
                    still hold them). Except under reason ``duplicate`` the table is gone afterwards.
-forked             `sequences` take the place of the unit in `running`; each has its table.
+forked             The first of `sequences` stands in `running`, as a unit or as a beam; the others
+                   join right behind it, each with its table, all blocks shared. `copies_outputs`:
+                   its outputs as well (beams); else they keep their own (none yet, but for beams
+                   that were preempted and whose prompt has been computed again).
 node_split         the first `num_blocks` blocks of `node` move to `new_parent`, a new node between
                    it and its old parent.
 preempted          the sequence leaves `running` for `position` in the waiting queue; nothing of it
-                   is computed now, its outputs stay. `by` asked for the blocks.
+                   is computed now, its outputs stay. `by` asked for the blocks. `sequences`: the
+                   beams of a group, which leave together and wait as one entry.
 token_sampled      `token` is appended to the sequence's outputs.
-pruned             a beam ended because better ones took its place.
+pruned             a beam leaves `running` because better ones took its place. Another may get its
+                   id, by a fork in the same step; else it has ended.
 cancelled          the request's unfinished sequences end (one `finished` each follows).
 finished           the sequence leaves `waiting` or `running`; with `holds` true (a static batch) it
                    stays in `running` until its `blocks_freed`.
@@ -79,9 +84,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "block_uncached": (*_WHO, "block"),
     "block_evicted": ("reason", "blocks"),
     "blocks_freed": (*_WHO, "reason", "blocks", "to", "before"),
-    "forked": (*_WHO, "sequences", "blocks"),
+    "forked": (*_WHO, "sequences", "blocks", "copies_outputs"),
     "node_split": ("node", "new_parent", "num_blocks"),
-    "preempted": (*_WHO, "reason", "by", "num_output_tokens", "position"),
+    "preempted": (*_WHO, "reason", "by", "num_output_tokens", "position", "sequences"),
     "token_sampled": (*_WHO, "token"),
     "pruned": (*_WHO,),
     "cancelled": ("request",),

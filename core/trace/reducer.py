@@ -63,6 +63,7 @@ class Reducer:
         engine = header["scenario"]["engine"]
         self.step = -1
         self.block_size: int = engine["block_size"]
+        self._kv_cache: bool = engine.get("kv_cache", True)
         self.prompts: dict[str, list[int]] = header["prompts"]
         self.block_tables: dict[str, list[int]] = {}
         self.ref_counts = [0] * engine["num_blocks"]
@@ -104,7 +105,7 @@ class Reducer:
 
     def _after_computing(self, sequence: str, num_computed_tokens: int) -> None:
         for name in self._twins.pop(sequence, [sequence]):
-            self.num_computed_tokens[name] = num_computed_tokens
+            self.num_computed_tokens[name] = num_computed_tokens if self._kv_cache else 0
 
     def usage(self) -> Json:
         """Blocks free (unmatchable), cached (matchable, idle) and in use."""
@@ -174,9 +175,13 @@ class Reducer:
     _on_resumed = _on_admitted
 
     def _on_preempted(self, event: Json) -> None:
-        self.running.remove(event["sequence"])
+        beams = event.get("sequences")
+        for name in beams or [event["sequence"]]:
+            self.running.remove(name)
         self.waiting.insert(event["position"], event["sequence"])
         self.num_computed_tokens[event["sequence"]] = 0
+        if beams:
+            self._units[event["sequence"]] = list(beams)
 
     def _on_token_sampled(self, event: Json) -> None:
         self.outputs[event["sequence"]].append(event["token"])
@@ -185,12 +190,19 @@ class Reducer:
         first, *twins = event["sequences"]
         place = self.running.index(first) + 1
         self.running[place:place] = twins
-        del self._units[first]
-        self._twins[first] = event["sequences"]
+        self._units.pop(first, None)
+        self._twins.setdefault(first, [first]).extend(twins)
+        table = self.block_tables.get(first, [])
         for twin in twins:
-            self.block_tables[twin] = list(self.block_tables[first])
-            for block in self.block_tables[first]:
+            if table:
+                self.block_tables[twin] = list(table)
+            for block in table:
                 self._hold(block)
+            if event.get("copies_outputs"):
+                self.outputs[twin] = list(self.outputs[first])
+
+    def _on_pruned(self, event: Json) -> None:
+        self.running.remove(event["sequence"])
 
     def _on_finished(self, event: Json) -> None:
         name = event["sequence"]

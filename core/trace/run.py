@@ -109,12 +109,16 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 
 def output_tokens(run: Run) -> dict[str, list[int]]:
-    """The tokens that each sequence sampled."""
+    """The tokens that each sequence has in the end."""
     tokens: dict[str, list[int]] = {}
     for record in run.steps:
         for event in record["events"]:
             if event["type"] == "token_sampled":
                 tokens.setdefault(event["sequence"], []).append(event["token"])
+            elif event["type"] == "forked" and event.get("copies_outputs"):
+                first, *twins = event["sequences"]
+                for twin in twins:
+                    tokens[twin] = list(tokens.get(first, ()))
     return tokens
 
 

@@ -253,11 +253,13 @@ def test_a_broken_rule_is_refused_with_its_path(data: Any, path: str) -> None:
 
 
 def test_rules_that_hold_for_scripts_only_are_not_asked_of_a_real_model() -> None:
-    data = with_request(stop=["x"], beam_width=2) | {"model": "some-model"}
-    data["engine"]["kv_cache"] = False
-    checked = Scenario.from_dict(data)
-    with pytest.raises(ScenarioError):
-        simulate(checked)
+    no_cache = with_request(stop=["x"]) | {"model": "some-model"}
+    no_cache["engine"]["kv_cache"] = False
+    beams = with_request(beam_width=2) | {"model": "some-model"}
+    for data in (no_cache, beams):
+        checked = Scenario.from_dict(data)
+        with pytest.raises(ScenarioError):
+            simulate(checked)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_requests_can_be_added_while_others_run() -> None:
         (spec("B", 0, 1), ScenarioError, "passed"),
         (spec("B", 1), RequestError, "empty"),
         (spec("B", 1, *range(64)), RequestError, "too long"),
-        (spec("B", 1, 1, n=9, max_tokens=2), RequestError, "n is larger"),
+        (spec("B", 1, 1, n=9, max_tokens=2), RequestError, "more sequences"),
         (spec("B", 1, -1), ScenarioError, "prompt_tokens"),
         (spec("B", 1, 1, temperature=-1.0), ScenarioError, "temperature"),
     ],

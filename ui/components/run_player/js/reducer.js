@@ -49,7 +49,7 @@ export const APPLY = {
   scheduled(st, e) {
     const from = e.num_computed_tokens + e.num_cached_tokens;
     st.scheduled.set(e.sequence, { n: e.num_scheduled_tokens, from, hit: e.num_cached_tokens });
-    st.seqs.get(e.sequence).computed = from + e.num_scheduled_tokens;
+    st.seqs.get(e.sequence).computed = st.keepsKV ? from + e.num_scheduled_tokens : 0;
   },
   blocks_allocated(st, e) {
     for (const b of e.blocks) st.gain(b);
@@ -121,9 +121,12 @@ export const APPLY = {
     for (const id of e.sequences) {
       st.units.set(id, [id]);
       if (id === unit) continue;
+      // A beam that ends its text gets an id of its own; one that was pruned leaves its id to another.
+      if (!st.seqs.has(id)) st.seqs.set(id, new Sequence(id, e.request, first.prompt));
       const twin = st.seqs.get(id);
-      Object.assign(twin, { computed: first.computed, status: "running", hit: first.hit, hitStep: first.hitStep });
-      st.tables.set(id, table.slice());
+      Object.assign(twin, { computed: first.computed, status: "running", hit: first.hit, hitStep: first.hitStep, endStep: -1, endReason: null });
+      if (e.copies_outputs) twin.outputs = first.outputs.slice();
+      if (table.length) st.tables.set(id, table.slice());
       for (const b of table) st.gain(b);
     }
     note.refs = table.map((b) => st.ref[b]);
@@ -139,14 +142,13 @@ export const APPLY = {
     node.parent = e.new_parent;
   },
   preempted(st, e) {
-    const s = st.seqs.get(e.sequence);
-    take(st.running, e.sequence);
+    if (e.sequences) st.units.set(e.sequence, e.sequences); // beams leave together, and wait as one
     st.waiting.splice(e.position, 0, e.sequence);
-    for (const id of st.units.get(e.sequence) || [e.sequence]) st.seqs.get(id).status = "waiting";
-    s.computed = 0;
-    s.preempted = true;
-    s.reason = null;
-    st.scheduled.delete(e.sequence);
+    for (const id of st.units.get(e.sequence) || [e.sequence]) {
+      take(st.running, id);
+      st.scheduled.delete(id);
+      Object.assign(st.seqs.get(id), { status: "waiting", computed: 0, preempted: true, reason: null });
+    }
   },
   token_sampled(st, e) {
     st.seqs.get(e.sequence).outputs.push(e.token);

@@ -126,6 +126,7 @@ export const SENTENCES = {
   blocks_freed: { finished: freed, preempted: freed, cancelled: freed, pruned: freed, duplicate: freed },
   forked: (e) => {
     const n = e.sequences.length;
+    if (e.copies_outputs) return `${e.sequence} goes on in ${num(n)} ways: ${list(e.sequences)}. No block is copied: ${n === 2 ? "both" : `all ${num(n)}`} tables name ${blocks(e.blocks ?? [])}.`;
     return `${e.request} forks into ${list(e.sequences)}. No block is copied: ${n === 2 ? "both" : `all ${num(n)}`} tables name ${blocks(e.blocks ?? [])}.`;
   },
   node_split: (e) => `Node ${num(e.node)} is split after ${plural(e.num_blocks, "block")}: another sequence reads it only up to there. The first part is now node ${num(e.new_parent)}.`,

@@ -49,6 +49,7 @@ export class State {
     this.header = header;
     this.n = engine.num_blocks;
     this.bs = engine.block_size;
+    this.keepsKV = engine.kv_cache ?? true; // else every step computes all tokens again
     this.step = -1;
     this.ref = new Int32Array(this.n);
     this.hits = new Int32Array(this.n);
