@@ -16,7 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from core.model.config import read_json_object
+from core.model.checkpoint_files import weight_files
+from core.model.config_fields import read_json_object
 from core.model.errors import ModelConfigError, ModelFileError, ModelNotFound
 
 Progress = Callable[[str, int, int], None]
@@ -173,7 +174,7 @@ def weights_sha256(directory: Path) -> str:
 
     From the manifest where there is one; computed otherwise (about a second per GB).
     """
-    files = sorted(directory.glob("*.safetensors"))
+    files = weight_files(directory)
     if (directory / MANIFEST).is_file():
         listed = _manifest_files(directory)
         digests = [str(listed[f.name]["sha256"]) for f in files if f.name in listed]

@@ -140,7 +140,13 @@ class ModelRunner:
         if not scheduled:
             return torch.empty(0, self.config.vocab_size, dtype=self.dtype, device=self.device)
         self._check_token_ids(scheduled)
-        inputs = build_step_inputs(scheduled, self._pool.block_size, self.dtype, self.device)
+        inputs = build_step_inputs(
+            scheduled,
+            self._pool.block_size,
+            self.dtype,
+            self.device,
+            self.config.layer_windows,
+        )
         return self.model.forward(inputs, self._pool)
 
     @property

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from core.model import kv_store
+from core.model.checkpoint_files import check_safetensors
 from core.model.errors import MemoryBudgetError, ModelError, ModelFileError, ModelNotFound
 from core.model.kv_store import KVStore
-from core.model.loader import check_safetensors, load_llama
+from core.model.loader import load_llama
 from core.model.memory import available_memory_bytes
 from core.model.model_runner import ModelRunner
 
