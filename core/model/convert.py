@@ -15,6 +15,7 @@ No torch here, and memory stays bounded: rows are read, dequantised, rounded and
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -73,12 +74,18 @@ def convert(source: Path, target: Path, progress: Progress) -> str:
             {k: config[k] for k in ("bos_token_id", "eos_token_id", "pad_token_id")},
         )
         write_tokenizer(gguf.metadata, target)
-        total = sum(2 * int(np.prod(shape, dtype=np.int64)) for _, shape, _ in tensors)
+        total = 2 * sum(math.prod(shape) for _, shape, _ in tensors)
         sha256 = ""
         for _, done, digest in write_bfloat16(target / "model.safetensors", tensors):
             progress("convert", min(done, total), total)
             sha256 = digest or sha256
     return sha256
+
+
+def converted_bytes(source: Path) -> int:
+    """Bytes of `model.safetensors` once `source` is converted. Raises ModelFileError."""
+    with GGUFFile(source) as gguf:
+        return 2 * sum(tensor.num_values for tensor in gguf.tensors.values())
 
 
 def _rope_factors(gguf: GGUFFile) -> list[float] | None:
@@ -150,7 +157,7 @@ def _tensors(gguf: GGUFFile, config: dict[str, Any]) -> list[tuple[str, tuple[in
 def _unpermuted_rows(
     gguf: GGUFFile, name: str, num_heads: int
 ) -> Iterator[npt.NDArray[np.float32]]:
-    """q and k whole: one layer's matrix is small, and its rows change places. A bias: one column."""
+    """q and k whole: a layer's matrix is small, and its rows change places. A bias: one column."""
     whole = np.concatenate(list(gguf.rows(name)))
     if name.endswith(".bias"):
         whole = whole.reshape(-1, 1)

@@ -28,7 +28,7 @@ from tokenizers import (
 from core.model.config_fields import short
 from core.model.errors import ModelFileError
 
-_CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5  # tokenizer.ggml.token_type
+_NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5  # tokenizer.ggml.token_type
 
 _SPACE = "▁"  # SentencePiece's stand-in for a space
 
@@ -103,7 +103,7 @@ def write_tokenizer(metadata: dict[str, Any], target: Path) -> None:
         if kind == "gpt2":
             tokenizer, add_bos = _byte_level(metadata, tokens, types)
         elif kind == "llama":
-            tokenizer, add_bos = _sentencepiece(metadata, tokens), True
+            tokenizer, add_bos = _sentencepiece(metadata, tokens, types), True
         else:
             raise ModelFileError(
                 f"the GGUF file's tokenizer {short(kind)} is not supported, only gpt2 and llama"
@@ -177,7 +177,7 @@ def _byte_level(
     return tokenizer, words.add_bos
 
 
-def _sentencepiece(metadata: dict[str, Any], tokens: list[str]) -> Tokenizer:
+def _sentencepiece(metadata: dict[str, Any], tokens: list[str], types: list[int]) -> Tokenizer:
     """Llama 2's and Mistral's: ▁ for a space and one before the text, bytes for what has no piece.
 
     The ▁ comes from a normaliser, as in the models' own tokenizer.json and in SentencePiece: a text
@@ -194,7 +194,7 @@ def _sentencepiece(metadata: dict[str, Any], tokens: list[str]) -> Tokenizer:
     tokenizer = Tokenizer(
         models.BPE(
             vocab={t: i for i, t in enumerate(tokens)},
-            merges=merges_from_scores(tokens, scores),
+            merges=merges_from_scores(tokens, scores, types),
             unk_token=None if unknown is None else tokens[unknown],
             fuse_unk=True,
             byte_fallback=True,
@@ -212,19 +212,21 @@ def _sentencepiece(metadata: dict[str, Any], tokens: list[str]) -> Tokenizer:
     return tokenizer
 
 
-def merges_from_scores(tokens: list[str], scores: list[float]) -> list[tuple[str, str]]:
-    """The merges of a SentencePiece BPE: each piece from each pair of pieces that makes it.
+def merges_from_scores(
+    tokens: list[str], scores: list[float], types: list[int]
+) -> list[tuple[str, str]]:
+    """The merges of a SentencePiece BPE: each normal piece from each two pieces that make it.
 
     SentencePiece always merges the pair whose piece has the highest score, so merges are ranked by
     the score of what they make; among equals, the earlier piece first.
     """
-    ids = {token: index for index, token in enumerate(tokens)}
+    ids = {token: index for index, token in enumerate(tokens) if types[index] == _NORMAL}
     ranked = []
-    for index, (token, score) in enumerate(zip(tokens, scores, strict=True)):
+    for token, index in ids.items():
         for cut in range(1, min(len(token), _MAX_PIECE)):
             left, right = token[:cut], token[cut:]
             if left in ids and right in ids:
-                ranked.append((-score, index, ids[left], ids[right], left, right))
+                ranked.append((-scores[index], index, ids[left], ids[right], left, right))
     ranked.sort()
     return [(left, right) for *_, left, right in ranked]
 

@@ -4,7 +4,6 @@ import json
 import shutil
 import struct
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
