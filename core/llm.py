@@ -47,9 +47,9 @@ _DEFAULTS: dict[str, Any] = {
 class LLM:
     """A model, a block pool and a scheduler. Not for use from several threads.
 
-    model: a catalogue name or a checkpoint directory. dtype: "bfloat16" or "float32". device:
-    "cpu", "cuda" or None for the best at hand. seed: of the engine. trace: keep what `last_run`
-    needs (it grows with every token). debug: check every step.
+    model: a catalogue name, a checkpoint directory or a GGUF file. dtype: "bfloat16" or "float32".
+    device: "cpu", "cuda" or None for the best at hand. seed: of the engine. trace: keep what
+    `last_run` needs (it grows with every token). debug: check every step.
     **engine: fields of `EngineConfig`; `max_model_len` defaults to what model and pool allow.
 
     Raises ScenarioError, UnsupportedError, ModelNotFound and the others of `core.model.errors`.

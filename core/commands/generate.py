@@ -8,14 +8,16 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
-from core.commands.common import positive, print_json
+from core.commands.common import positive, prepare_model, print_json
 from core.errors import KVScopeError
 
 
 def add(commands: Any) -> None:
     parser = commands.add_parser("generate", help="stream text from the real model")
     parser.add_argument("prompt", help="the text to go on from; - reads standard input")
-    parser.add_argument("--model", default="smollm2-135m-instruct", help="a name or a directory")
+    parser.add_argument(
+        "--model", default="smollm2-135m-instruct", help="a name, a directory or a .gguf file"
+    )
     parser.add_argument("--max-tokens", type=positive, default=64)
     parser.add_argument("--temperature", type=float, default=0.0, help="0 (the default) is greedy")
     parser.add_argument("--seed", type=int, help="of the random numbers")
@@ -31,10 +33,11 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    prompt = _prompt(args.prompt)
+    text = _prompt(args.prompt)
     from core.llm import LLM
     from core.outputs import SamplingParams  # here, because it loads torch
 
+    prepare_model(args.model)
     llm = LLM(
         args.model,
         dtype=args.dtype,
@@ -42,8 +45,12 @@ def run(args: argparse.Namespace) -> int:
         threads=args.threads,
         prefix_cache=args.prefix_cache,
     )
+    prompt: str | list[int] = text
     if args.chat:
-        prompt = llm.runner.tokenizer.apply_chat_template([{"role": "user", "content": prompt}])
+        tokenizer = llm.runner.tokenizer
+        text = tokenizer.apply_chat_template([{"role": "user", "content": text}])
+        # The template writes the control tokens itself, the one at the beginning among them.
+        prompt = tokenizer.encode(text, add_special_tokens=False)
     params = SamplingParams(
         temperature=args.temperature, max_tokens=args.max_tokens, seed=args.seed
     )

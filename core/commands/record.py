@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from core.commands.common import positive
+from core.commands.common import positive, prepare_model
 from core.scenario import Scenario
 from core.trace.run import check_writable
 
@@ -23,6 +23,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     scenario = Scenario.from_file(args.scenario)
     check_writable(args.output)
+    prepare_model(scenario.model)
     from core.record import record  # here, because it loads torch
 
     result = record(scenario, dtype=args.dtype, device=args.device, threads=args.threads)

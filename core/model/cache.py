@@ -16,7 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from core.model.config import read_json_object
+from core.model.checkpoint_files import weight_files
+from core.model.config_fields import read_json_object
 from core.model.errors import ModelConfigError, ModelFileError, ModelNotFound
 
 Progress = Callable[[str, int, int], None]
@@ -96,16 +97,25 @@ def models_dir() -> Path:
     return cache_dir() / "models"
 
 
-def load_path(name_or_dir: str | Path, verify: bool = False) -> Path:
-    """The directory of a model: a catalogue name, or a directory with a `config.json`.
+def load_path(
+    name_or_path: str | Path, verify: bool = False, progress: Progress | None = None
+) -> Path:
+    """The directory of a model: a catalogue name, a directory with a `config.json`, or a GGUF file,
+    which is converted into the cache when it is first asked for.
 
-    Sizes are compared with the manifest (cheap); verify: the checksums too. Raises ModelNotFound,
-    whose text names the command to run, and ModelFileError for a damaged one.
+    Sizes are compared with the manifest (cheap); verify: the checksums too. progress: of a
+    conversion. Raises ModelNotFound, whose text names the command to run, and ModelFileError for a
+    damaged one.
     """
-    name = str(name_or_dir)
+    name = str(name_or_path)
     entry = catalogue().get(name)
     if entry is None:
-        return _plain_directory(Path(name_or_dir), verify)
+        path = Path(name_or_path).expanduser()
+        if path.suffix.lower() == ".gguf":
+            from core.model.gguf_models import converted  # numpy, and what else a conversion needs
+
+            path = converted(path, progress)
+        return _plain_directory(path, verify)
     directory = models_dir() / name
     if not (directory / MANIFEST).is_file():
         raise ModelNotFound(
@@ -126,8 +136,8 @@ def _plain_directory(directory: Path, verify: bool) -> Path:
     if not (directory / "config.json").is_file():
         known = ", ".join(catalogue())
         raise ModelNotFound(
-            f"{str(directory)!r:.200} is neither a known model ({known}) nor a directory with a "
-            "config.json"
+            f"{str(directory)!r:.200} is neither a known model ({known}) nor a .gguf file nor a "
+            "directory with a config.json"
         )
     if (directory / MANIFEST).is_file():
         check_manifest(directory, verify)
@@ -168,12 +178,17 @@ def check_manifest(directory: Path, verify: bool = False) -> None:
             )
 
 
+def manifest_source(directory: Path) -> Any:
+    """Where a directory's model came from, as `write_manifest` was told. Raises ModelFileError."""
+    return _manifest(directory).get("source")
+
+
 def weights_sha256(directory: Path) -> str:
     """What identifies the weights: the safetensors file's sha256, or that of several ones' digests.
 
     From the manifest where there is one; computed otherwise (about a second per GB).
     """
-    files = sorted(directory.glob("*.safetensors"))
+    files = weight_files(directory)
     if (directory / MANIFEST).is_file():
         listed = _manifest_files(directory)
         digests = [str(listed[f.name]["sha256"]) for f in files if f.name in listed]
@@ -197,12 +212,16 @@ def file_sha256(path: Path, progress: Progress | None = None) -> str:
     return digest.hexdigest()
 
 
-def _manifest_files(directory: Path) -> dict[str, dict[str, Any]]:
-    """name → {bytes, sha256}. Raises ModelFileError if the manifest is damaged."""
+def _manifest(directory: Path) -> dict[str, Any]:
     try:
-        manifest = read_json_object(directory / MANIFEST)
+        return read_json_object(directory / MANIFEST)
     except ModelConfigError as error:
         raise ModelFileError(f"{directory / MANIFEST} is damaged: {error}") from error
+
+
+def _manifest_files(directory: Path) -> dict[str, dict[str, Any]]:
+    """name → {bytes, sha256}. Raises ModelFileError if the manifest is damaged."""
+    manifest = _manifest(directory)
     files = manifest.get("files")
     if manifest.get("schema") != MANIFEST_SCHEMA or not isinstance(files, dict) or not files:
         raise ModelFileError(f"{directory / MANIFEST} is damaged or of an unknown version")

@@ -15,6 +15,7 @@ No torch here, and memory stays bounded: rows are read, dequantised, rounded and
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from core.model.config import ModelConfig
-from core.model.errors import ModelConfigError, ModelFileError
+from core.model.errors import ModelFileError
+from core.model.gguf_config import hf_config, shortest
 from core.model.gguf_reader import GGUFFile
 from core.model.safetensors_writer import Rows, write_bfloat16
+from core.model.tensor_shapes import tensor_shapes
 
 Progress = Callable[[str, int, int], None]
 
@@ -35,17 +38,19 @@ _TOP = {
     "output.weight": "lm_head.weight",
 }
 _LAYER = {
-    "attn_norm.weight": "input_layernorm.weight",
-    "attn_q.weight": "self_attn.q_proj.weight",
-    "attn_k.weight": "self_attn.k_proj.weight",
-    "attn_v.weight": "self_attn.v_proj.weight",
-    "attn_output.weight": "self_attn.o_proj.weight",
-    "ffn_norm.weight": "post_attention_layernorm.weight",
-    "ffn_gate.weight": "mlp.gate_proj.weight",
-    "ffn_up.weight": "mlp.up_proj.weight",
-    "ffn_down.weight": "mlp.down_proj.weight",
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
 }
-_SPECIAL = 3  # tokenizer.ggml.token_type of control tokens
+_ROPE_FREQS = "rope_freqs.weight"  # goes into config.json
 
 
 def convert(source: Path, target: Path, progress: Progress) -> str:
@@ -54,16 +59,22 @@ def convert(source: Path, target: Path, progress: Progress) -> str:
     Returns the sha256 of `model.safetensors`. progress: called with ("convert", done, total) in
     bytes. Raises ModelFileError for a damaged or foreign file, OSError for a full disk.
     """
+    # Imported here: only a conversion needs it, and it is a native library.
+    from core.model.gguf_tokenizer import write_tokenizer
+
     with GGUFFile(source) as gguf:
-        config = hf_config(gguf.metadata, tied="output.weight" not in gguf.tensors)
+        embeddings = gguf.tensors.get("token_embd.weight")
+        if embeddings is None:
+            raise ModelFileError(f"{source.name} has no tensor token_embd.weight")
+        config = hf_config(gguf.metadata, gguf.tensors, embeddings.shape[0], _rope_factors(gguf))
+        tensors = _tensors(gguf, config)
         _write_json(target / "config.json", config)
         _write_json(
             target / "generation_config.json",
             {k: config[k] for k in ("bos_token_id", "eos_token_id", "pad_token_id")},
         )
-        _write_tokenizer(gguf.metadata, target)
-        tensors = _tensors(gguf, config)
-        total = sum(2 * int(np.prod(shape, dtype=np.int64)) for _, shape, _ in tensors)
+        write_tokenizer(gguf.metadata, target)
+        total = 2 * sum(math.prod(shape) for _, shape, _ in tensors)
         sha256 = ""
         for _, done, digest in write_bfloat16(target / "model.safetensors", tensors):
             progress("convert", min(done, total), total)
@@ -71,59 +82,28 @@ def convert(source: Path, target: Path, progress: Progress) -> str:
     return sha256
 
 
-def hf_config(metadata: dict[str, Any], tied: bool) -> dict[str, Any]:
-    """The `config.json` that GGUF metadata describes. Raises ModelFileError for another family."""
-    architecture = metadata.get("general.architecture")
-    if architecture != "llama":
-        raise ModelFileError(f"GGUF architecture {architecture!r} is not supported, only 'llama'")
-
-    def get(key: str, default: Any = None) -> Any:
-        value = metadata.get(f"llama.{key}", default)
-        if value is None:
-            raise ModelFileError(f"the GGUF file has no llama.{key}")
-        return value
-
-    heads = get("attention.head_count")
-    config = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "attention_bias": False,
-        "bos_token_id": metadata.get("tokenizer.ggml.bos_token_id"),
-        "dtype": "bfloat16",
-        "eos_token_id": metadata.get("tokenizer.ggml.eos_token_id"),
-        "head_dim": metadata.get("llama.rope.dimension_count"),
-        "hidden_act": "silu",
-        "hidden_size": get("embedding_length"),
-        "intermediate_size": get("feed_forward_length"),
-        "max_position_embeddings": get("context_length"),
-        "mlp_bias": False,
-        "num_attention_heads": heads,
-        "num_hidden_layers": get("block_count"),
-        "num_key_value_heads": get("attention.head_count_kv", heads),
-        "pad_token_id": metadata.get("tokenizer.ggml.padding_token_id"),
-        "rms_norm_eps": _shortest(get("attention.layer_norm_rms_epsilon")),
-        "rope_theta": _shortest(get("rope.freq_base", 10_000.0)),
-        "tie_word_embeddings": tied,
-        "vocab_size": get("vocab_size"),
-    }
-    try:
-        config["head_dim"] = ModelConfig.from_dict(config).head_dim
-    except ModelConfigError as error:
-        raise ModelFileError(f"the GGUF file's metadata is not usable: {error}") from error
-    return config
+def converted_bytes(source: Path) -> int:
+    """Bytes of `model.safetensors` once `source` is converted. Raises ModelFileError."""
+    with GGUFFile(source) as gguf:
+        return 2 * sum(tensor.num_values for tensor in gguf.tensors.values())
 
 
-def _shortest(value: Any) -> Any:
-    """The shortest decimal that is this float32: 1e-05, where the file gives 9.999999747e-06."""
-    return float(str(np.float32(value))) if isinstance(value, float) else value
+def _rope_factors(gguf: GGUFFile) -> list[float] | None:
+    """Llama 3.1's: what each rotary frequency is divided by."""
+    if _ROPE_FREQS not in gguf.tensors:
+        return None
+    if len(gguf.tensors[_ROPE_FREQS].shape) > 1 or gguf.tensors[_ROPE_FREQS].shape[0] > 4096:
+        raise ModelFileError(f"the GGUF file's {_ROPE_FREQS} is no list of factors")
+    values = np.concatenate(list(gguf.rows(_ROPE_FREQS)))
+    return [shortest(float(value)) for value in values.flatten()]
 
 
 def unpermute(rows: npt.NDArray[np.float32], num_heads: int) -> npt.NDArray[np.float32]:
     """Undo GGUF's reordering of q and k rows. [num_heads · head_dim, n_in] → the same shape.
 
     llama.cpp rotates neighbouring pairs (0,1), (2,3) …; Hugging Face rotates (i, i + head_dim/2).
-    GGUF stores the rows interleaved for the former. With the wrong order a model still runs, and
-    ends at once or babbles.
+    GGUF stores the rows of Llamas interleaved for the former. With the wrong order a model still
+    runs, and ends at once or babbles.
     """
     n_out, n_in = rows.shape
     half = n_out // num_heads // 2
@@ -135,89 +115,53 @@ def hf_name(name: str) -> str:
     if name in _TOP:
         return _TOP[name]
     block, _, rest = name.removeprefix("blk.").partition(".")
-    if not name.startswith("blk.") or not block.isdecimal() or rest not in _LAYER:
+    part, _, kind = rest.partition(".")
+    known = part in _LAYER and kind in ("weight", "bias")
+    if not name.startswith("blk.") or not (block.isascii() and block.isdecimal()) or not known:
         raise ModelFileError(f"the GGUF file holds a tensor {name!r:.80} that a Llama has not")
-    return f"model.layers.{int(block)}.{_LAYER[rest]}"
+    return f"model.layers.{int(block)}.{_LAYER[part]}.{kind}"
 
 
 def _tensors(gguf: GGUFFile, config: dict[str, Any]) -> list[tuple[str, tuple[int, ...], Rows]]:
+    """Name, shape and rows of every tensor, in transformers' names and order of rows.
+
+    Raises ModelFileError unless they are those of the configuration.
+    """
     heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
+    # Qwen's rows are stored as they are: llama.cpp turns (i, i + head_dim/2) there.
+    permuted = gguf.metadata["general.architecture"] == "llama"
+    expected = tensor_shapes(ModelConfig.from_dict(config))
     tensors: list[tuple[str, tuple[int, ...], Rows]] = []
     for name, tensor in gguf.tensors.items():
+        if name == _ROPE_FREQS:
+            continue
+        ours = hf_name(name)
+        shape = expected.pop(ours, None)
+        if tensor.shape != shape:
+            wanted = "none" if shape is None else f"{list(shape)}"
+            raise ModelFileError(
+                f"the GGUF file's {name!r:.80} has shape {list(tensor.shape)}, where its metadata "
+                f"wants {wanted}"
+            )
         part = name.split(".")[-2]
-        if part in heads:
+        if permuted and part in heads:
             rows: Rows = _unpermuted_rows(gguf, name, heads[part])
         else:
             rows = gguf.rows(name)
-        tensors.append((hf_name(name), tensor.shape, rows))
+        tensors.append((ours, tensor.shape, rows))
+    if expected:
+        raise ModelFileError(f"the GGUF file has no tensor for {next(iter(expected))}")
     return sorted(tensors, key=lambda item: item[0])
 
 
 def _unpermuted_rows(
     gguf: GGUFFile, name: str, num_heads: int
 ) -> Iterator[npt.NDArray[np.float32]]:
-    """q and k whole: one layer's matrix is small, and its rows change places."""
+    """q and k whole: a layer's matrix is small, and its rows change places. A bias: one column."""
     whole = np.concatenate(list(gguf.rows(name)))
-    if whole.shape[0] % (2 * num_heads):
-        raise ModelFileError(f"{name}: {whole.shape[0]} rows are not {num_heads} heads")
+    if name.endswith(".bias"):
+        whole = whole.reshape(-1, 1)
     yield unpermute(whole, num_heads)
-
-
-def _write_tokenizer(metadata: dict[str, Any], target: Path) -> None:
-    """`tokenizer.json` and `tokenizer_config.json` from the metadata of a SmolLM-style BPE."""
-    # Imported here: only a conversion needs it, and it is a native library.
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-
-    kind = (metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre"))
-    if kind != ("gpt2", "smollm"):
-        raise ModelFileError(f"the GGUF file's tokenizer {kind} is not supported")
-    tokens, merges = _texts(metadata, "tokens"), _texts(metadata, "merges")
-    types = metadata.get("tokenizer.ggml.token_type")
-    if not isinstance(types, list) or len(types) != len(tokens):
-        raise ModelFileError("the GGUF file's tokenizer has no type for each token")
-    pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
-    try:
-        bpe = models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=pairs)
-    except Exception as error:  # the native library raises plain Exception
-        raise ModelFileError(f"the GGUF file's tokenizer cannot be built: {error}") from error
-    tokenizer = Tokenizer(bpe)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    special = [t for t, k in zip(tokens, types, strict=True) if k == _SPECIAL]
-    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in special])
-    tokenizer.save(str(target / "tokenizer.json"))
-
-    def text(key: str) -> str | None:
-        index = metadata.get(f"tokenizer.ggml.{key}")
-        return tokens[index] if isinstance(index, int) and 0 <= index < len(tokens) else None
-
-    _write_json(
-        target / "tokenizer_config.json",
-        {
-            "add_bos_token": bool(metadata.get("tokenizer.ggml.add_bos_token", False)),
-            "bos_token": text("bos_token_id"),
-            "chat_template": metadata.get("tokenizer.chat_template"),
-            "clean_up_tokenization_spaces": False,
-            "eos_token": text("eos_token_id"),
-            "model_max_length": metadata.get("llama.context_length"),
-            "pad_token": text("padding_token_id"),
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "unk_token": text("unknown_token_id"),
-        },
-    )
-
-
-def _texts(metadata: dict[str, Any], key: str) -> list[str]:
-    """A list of texts of the tokenizer, not empty. Raises ModelFileError."""
-    value = metadata.get(f"tokenizer.ggml.{key}")
-    if not isinstance(value, list) or not value or not isinstance(value[0], str):
-        raise ModelFileError(f"the GGUF file's tokenizer has no {key}")
-    return value
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

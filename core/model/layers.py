@@ -1,4 +1,4 @@
-"""The parts of a Llama layer: normalisation, rotary positions, linear maps, attention over blocks.
+"""The parts of a Llama layer: normalisation, linear maps, attention over blocks.
 
 Shapes: T tokens of the step (all sequences end to end), h hidden size, n_q query heads, n_kv KV
 heads, g = n_q / n_kv query heads per KV head, d head_dim.
@@ -12,24 +12,29 @@ from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, 
 from core.model.config import ModelConfig
 from core.model.kv_store import KVStore
 from core.model.packing import pack_weight, packed_linear
+from core.model.rope import rotate
 from core.model.step_inputs import DecodeBatch, PrefillChunk, StepInputs
 
 
 class Linear:
-    """x → x Wᵀ, no bias. [T, n_in] → [T, n_out].
+    """x → x Wᵀ + b. [T, n_in] → [T, n_out].
 
-    weight: [n_out, n_in]. On a CPU the matrix is packed into oneDNN's own layout where that works:
-    2 to 3 times as fast in float32. The plain matrix is let go of then.
+    weight: [n_out, n_in]. bias: [n_out], or None for no b. On a CPU the matrix is packed into
+    oneDNN's own layout where that works: 2 to 3 times as fast in float32. The plain matrix is let
+    go of then.
     """
 
-    def __init__(self, weight: torch.Tensor) -> None:
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         self.shape = tuple(weight.shape)
         packed = pack_weight(weight)
         self.packed = packed is not None
         self.weight = weight if packed is None else packed
+        self.bias = bias
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return packed_linear(x, self.weight) if self.packed else linear(x, self.weight)
+        if self.packed:
+            return packed_linear(x, self.weight, self.bias)
+        return linear(x, self.weight, self.bias)
 
 
 class RMSNorm:
@@ -43,39 +48,40 @@ class RMSNorm:
         return rms_norm(x, self.weight.shape, self.weight, self.eps)
 
 
-class RotaryEmbedding:
-    """Turns pairs (i, i + d/2) of a head by position · theta^(−2i/d) (RoFormer, Su et al. 2021).
+class HeadNorm:
+    """RMSNorm over head_dim of each query and key head (Qwen3). [T, n, d] → [T, n, d].
 
-    A key is turned once, by its own position, before it is stored; so a block can be shared by
-    every sequence that has the same tokens at the same positions, and by no other.
+    query, key: weights [d]; every query head has the one, every key head the other, so they are
+    laid side by side, [n_q + n_kv, d], for one product.
     """
 
-    def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> None:
-        exponent = torch.arange(0, config.head_dim, 2, dtype=torch.int64).float() / config.head_dim
-        self.inverse_frequency = (1.0 / config.rope_theta**exponent).to(device)  # [d/2] float32
-        self.dtype = dtype
+    def __init__(
+        self, query: torch.Tensor, key: torch.Tensor, n_q: int, n_kv: int, eps: float
+    ) -> None:
+        self.weight = torch.cat((query.expand(n_q, -1), key.expand(n_kv, -1)))
+        self.eps = eps
 
-    def angles(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """cos and sin at positions [T], as [T, 1, d] each; the sine's first half is negated.
-
-        Computed in float32, once per step for all layers.
-        """
-        angles = torch.outer(positions.float(), self.inverse_frequency)[:, None]
-        cos, sin = angles.cos(), angles.sin()
-        return torch.cat((cos, cos), -1).to(self.dtype), torch.cat((-sin, sin), -1).to(self.dtype)
-
-
-def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Turn the heads x [T, n, d] by the angles [T, 1, d] of their tokens."""
-    swapped = x.roll(x.shape[-1] // 2, -1)  # the two halves change places
-    return x * cos + swapped * sin
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return rms_norm(x, x.shape[-1:], None, self.eps) * self.weight
 
 
 class Attention:
-    """Causal attention of a step's tokens to their sequences, through block tables."""
+    """Causal attention of a step's tokens to their sequences, through block tables.
 
-    def __init__(self, config: ModelConfig, layer: int, qkv: Linear, out: Linear) -> None:
+    head_norm: of queries and keys, None for models without.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        layer: int,
+        qkv: Linear,
+        out: Linear,
+        head_norm: HeadNorm | None = None,
+    ) -> None:
         self.layer = layer
+        self.window = config.layer_windows[layer]
+        self.head_norm = head_norm
         self.n_q, self.n_kv = config.num_attention_heads, config.num_key_value_heads
         self.head_dim = config.head_dim
         self.qkv, self.out = qkv, out
@@ -87,21 +93,25 @@ class Attention:
         inputs: StepInputs,
         store: KVStore,
     ) -> torch.Tensor:
-        """x: [T, h] → [T, h]. Writes K and V of all T tokens, then reads whole contexts."""
+        """x: [T, h] → [T, h]. Writes K and V of all T tokens, then reads what is in view."""
         heads = self.qkv(x).view(-1, self.n_q + 2 * self.n_kv, self.head_dim)
-        # q and k are turned together, v is not.
-        turned = rotate(heads[:, : self.n_q + self.n_kv], *angles)
+        # q and k are normalised and turned together, v is not.
+        turned = heads[:, : self.n_q + self.n_kv]
+        if self.head_norm is not None:
+            turned = self.head_norm(turned)
+        turned = rotate(turned, *angles)
         query, key = turned[:, : self.n_q], turned[:, self.n_q :]
         value = heads[:, self.n_q + self.n_kv :]
         self._write(key, value, inputs, store)
 
-        if inputs.decodes is not None and not inputs.prefills:
-            return self.out(self._decode(query, inputs.decodes, store).flatten(1))
+        view = inputs.attention[self.window]
+        if view.decodes is not None and not view.prefills:
+            return self.out(self._decode(query, view.decodes, store).flatten(1))
         context = torch.empty_like(query)  # [T, n_q, d]
-        if inputs.decodes is not None:
-            rows = inputs.decodes.rows
-            context[rows] = self._decode(query[rows], inputs.decodes, store)
-        for chunk in inputs.prefills:
+        if view.decodes is not None:
+            rows = view.decodes.rows
+            context[rows] = self._decode(query[rows], view.decodes, store)
+        for chunk in view.prefills:
             own = slice(chunk.start, chunk.end)
             context[own] = self._prefill(query[own], key[own], value[own], chunk, store)
         return self.out(context.flatten(1))
@@ -121,7 +131,7 @@ class Attention:
         are read once per KV head instead of being repeated g times.
         """
         key, value = store.read(self.layer, batch.block_table)  # [B, whole blocks, n_kv, d]
-        key, value = key[:, : batch.max_seq_len], value[:, : batch.max_seq_len]  # [B, L, n_kv, d]
+        key, value = key[:, : batch.num_keys], value[:, : batch.num_keys]  # [B, L, n_kv, d]
         grouped = query.reshape(len(query), self.n_kv, -1, self.head_dim)  # [B, n_kv, g, d]
         context = scaled_dot_product_attention(
             grouped, key.transpose(1, 2), value.transpose(1, 2), attn_mask=batch.mask
@@ -138,12 +148,12 @@ class Attention:
     ) -> torch.Tensor:
         """Several tokens of one sequence, at any offset. query: [m, n_q, d] → [m, n_q, d].
 
-        With nothing computed before, the keys are the m just made; otherwise all L are read back
-        through the block table, those just written among them.
+        With nothing computed before, the keys are the m just made; otherwise the L in view are read
+        back through the block table, those just written among them.
         """
         if chunk.block_table is not None:
             stored_key, stored_value = store.read(self.layer, chunk.block_table)
-            key, value = stored_key[0, : chunk.seq_len], stored_value[0, : chunk.seq_len]
+            key, value = stored_key[0, : chunk.num_keys], stored_value[0, : chunk.num_keys]
         context = scaled_dot_product_attention(
             query.transpose(0, 1)[None],  # [1, n_q, m, d]
             key.transpose(0, 1)[None],  # [1, n_kv, L, d]

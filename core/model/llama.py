@@ -1,4 +1,4 @@
-"""A Llama model: embeddings, layers of attention and MLP, logits for the last tokens only."""
+"""A Llama-family model: embeddings, layers of attention and MLP, logits of the last tokens only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from torch.nn.functional import embedding
 
 from core.model.config import ModelConfig
 from core.model.kv_store import KVStore
-from core.model.layers import MLP, Attention, Linear, RMSNorm, RotaryEmbedding
+from core.model.layers import MLP, Attention, Linear, RMSNorm
+from core.model.rope import RotaryEmbedding
 from core.model.step_inputs import StepInputs
 
 

@@ -1,45 +1,63 @@
 """Weights from safetensors files into a `Llama`.
 
-Every tensor's presence and shape is checked against the configuration before anything is computed.
+Before anything is read, the names are compared with the configuration: every tensor must be there,
+and every one must be used. A bias that nobody adds makes another model.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 
+from core.model.checkpoint_files import tensor_files
 from core.model.config import ModelConfig
 from core.model.errors import ModelFileError
-from core.model.layers import MLP, Attention, Linear, RMSNorm, RotaryEmbedding
+from core.model.layers import MLP, Attention, HeadNorm, Linear, RMSNorm
 from core.model.llama import Llama, LlamaLayer
+from core.model.rope import RotaryEmbedding
+from core.model.tensor_shapes import tensor_shapes
 
-_MAX_HEADER_BYTES = 64 << 20
+_EMBEDDINGS, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
+
+# Old checkpoints carry the rotary frequencies, which follow from the configuration.
+_IGNORED_SUFFIX = ".rotary_emb.inv_freq"
 
 
 class Weights:
-    """Named tensors of one or several safetensors files in a directory, read when asked for."""
+    """The tensors of a checkpoint directory, read when asked for.
 
-    def __init__(self, directory: Path, dtype: torch.dtype, device: torch.device) -> None:
+    Raises ModelFileError if a tensor is missing, or one is there that the model has not.
+    """
+
+    def __init__(
+        self, directory: Path, config: ModelConfig, dtype: torch.dtype, device: torch.device
+    ) -> None:
         self._dtype, self._device = dtype, device
-        self._file_of: dict[str, Path] = {}
-        files = sorted(directory.glob("*.safetensors"))
-        if not files:
-            raise ModelFileError(f"{directory.name} holds no .safetensors file")
-        for path in files:
-            for name in check_safetensors(path):
-                self._file_of[name] = path
+        self._file_of = tensor_files(directory)
+        self._shapes = tensor_shapes(config)
+        for name in self._shapes:
+            if name not in self._file_of:
+                raise ModelFileError(f"the checkpoint has no tensor {name}")
+        for name in sorted(self._file_of):
+            repeated = name == _LM_HEAD and config.tie_word_embeddings
+            if name not in self._shapes and not repeated and not name.endswith(_IGNORED_SUFFIX):
+                raise ModelFileError(
+                    f"the checkpoint holds {name!r:.80}, which a {config.model_type} model of this "
+                    "config.json has not: it would compute something else than was trained"
+                )
+        if config.tie_word_embeddings and _LM_HEAD in self._file_of:
+            self._shapes[_LM_HEAD] = self._shapes[_EMBEDDINGS]
+            if not torch.equal(self.get(_LM_HEAD), self.get(_EMBEDDINGS)):
+                raise ModelFileError(
+                    f"config.json says tie_word_embeddings true, but {_LM_HEAD} differs from "
+                    f"{_EMBEDDINGS}: set it to false if both are meant"
+                )
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._file_of
-
-    def get(self, name: str, *shape: int) -> torch.Tensor:
-        """The tensor in the run's dtype, on its device. ModelFileError if absent or misshapen."""
-        path = self._file_of.get(name)
-        if path is None:
-            raise ModelFileError(f"the checkpoint has no tensor {name}")
+    def get(self, name: str) -> torch.Tensor:
+        """The tensor in the run's dtype, on its device. ModelFileError if it is misshapen."""
+        path, shape = self._file_of[name], self._shapes[name]
         try:
             with safe_open(path, framework="pt") as file:
                 tensor: torch.Tensor = file.get_tensor(name)
@@ -54,87 +72,61 @@ class Weights:
         return tensor.to(device=self._device, dtype=self._dtype)
 
 
-def check_safetensors(path: Path) -> list[str]:
-    """The names in a safetensors file whose header and length agree. Raises ModelFileError.
-
-    Reads only the header, and never more than the file holds, whatever the length field says.
-    """
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if size < 8 or length > min(size - 8, _MAX_HEADER_BYTES):
-                raise ModelFileError(
-                    f"{path.name} is damaged or truncated: {size:,} bytes cannot hold its header"
-                )
-            names, data_bytes = _parse_header(file.read(length))
-    except OSError as error:
-        raise ModelFileError(f"{path.name} cannot be read: {error.strerror or error}") from error
-    except _MALFORMED as error:
-        raise ModelFileError(f"{path.name} has a damaged header") from error
-    if 8 + length + data_bytes != size:
-        raise ModelFileError(
-            f"{path.name} is truncated or damaged: its header describes "
-            f"{8 + length + data_bytes:,} bytes, the file has {size:,}"
-        )
-    return names
-
-
-_MALFORMED = (UnicodeDecodeError, json.JSONDecodeError, RecursionError, AttributeError, TypeError,
-              LookupError)  # fmt: skip
-
-
-def _parse_header(text: bytes) -> tuple[list[str], int]:
-    """Tensor names, and where the last tensor's bytes end. Raises one of _MALFORMED."""
-    header = json.loads(text)
-    header.pop("__metadata__", None)
-    if not header:
-        raise LookupError("no tensors")
-    ends = [entry["data_offsets"][1] for entry in header.values()]
-    if not all(isinstance(end, int) for end in ends):
-        raise TypeError("data_offsets")
-    return list(header), max(ends)
-
-
 def load_llama(directory: Path, dtype: torch.dtype, device: torch.device) -> Llama:
     """Build the model of a directory. Raises ModelConfigError, ModelFileError."""
     config = ModelConfig.from_dir(directory)
-    weights = Weights(directory, dtype, device)
-    vocab, h = config.vocab_size, config.hidden_size
-    embed_tokens = weights.get("model.embed_tokens.weight", vocab, h)
-    if config.tie_word_embeddings:
-        lm_head = embed_tokens
-    else:
-        lm_head = weights.get("lm_head.weight", vocab, h)
+    weights = Weights(directory, config, dtype, device)
+    embed_tokens = weights.get(_EMBEDDINGS)
     return Llama(
         config=config,
         embed_tokens=embed_tokens,
-        rope=RotaryEmbedding(config, dtype, device),
+        rope=RotaryEmbedding(config.rope, config.head_dim, dtype, device),
         layers=[_layer(weights, config, i) for i in range(config.num_hidden_layers)],
-        norm=RMSNorm(weights.get("model.norm.weight", h), config.rms_norm_eps),
-        lm_head=Linear(lm_head),
+        norm=RMSNorm(weights.get("model.norm.weight"), config.rms_norm_eps),
+        lm_head=Linear(embed_tokens if config.tie_word_embeddings else weights.get(_LM_HEAD)),
     )
 
 
 def _layer(weights: Weights, config: ModelConfig, index: int) -> LlamaLayer:
     """Layer `index`, with q, k, v as one matrix, and gate and up as another."""
-    h, m, d = config.hidden_size, config.intermediate_size, config.head_dim
-    q_rows, kv_rows = config.num_attention_heads * d, config.num_key_value_heads * d
+    eps = config.rms_norm_eps
 
-    def get(name: str, *shape: int) -> torch.Tensor:
-        return weights.get(f"model.layers.{index}.{name}.weight", *shape)
+    def get(name: str) -> torch.Tensor:
+        return weights.get(f"model.layers.{index}.{name}")
 
-    qkv = torch.cat(
-        (
-            get("self_attn.q_proj", q_rows, h),
-            get("self_attn.k_proj", kv_rows, h),
-            get("self_attn.v_proj", kv_rows, h),
+    def stacked(has_bias: bool, *names: str) -> Linear:
+        """Maps of one input as one, their outputs end to end."""
+        weight = _joined([get(f"{name}.weight") for name in names])
+        return Linear(
+            weight, _joined([get(f"{name}.bias") for name in names]) if has_bias else None
         )
-    )
-    gate_up = torch.cat((get("mlp.gate_proj", m, h), get("mlp.up_proj", m, h)))
+
+    head_norm = None
+    if config.qk_norm:
+        head_norm = HeadNorm(
+            get("self_attn.q_norm.weight"),
+            get("self_attn.k_norm.weight"),
+            config.num_attention_heads,
+            config.num_key_value_heads,
+            eps,
+        )
     return LlamaLayer(
-        input_norm=RMSNorm(get("input_layernorm", h), config.rms_norm_eps),
-        attention=Attention(config, index, Linear(qkv), Linear(get("self_attn.o_proj", h, q_rows))),
-        post_attention_norm=RMSNorm(get("post_attention_layernorm", h), config.rms_norm_eps),
-        mlp=MLP(Linear(gate_up), Linear(get("mlp.down_proj", h, m))),
+        input_norm=RMSNorm(get("input_layernorm.weight"), eps),
+        attention=Attention(
+            config,
+            index,
+            stacked(config.qkv_bias, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+            stacked(config.o_bias, "self_attn.o_proj"),
+            head_norm,
+        ),
+        post_attention_norm=RMSNorm(get("post_attention_layernorm.weight"), eps),
+        mlp=MLP(
+            stacked(config.mlp_bias, "mlp.gate_proj", "mlp.up_proj"),
+            stacked(config.mlp_bias, "mlp.down_proj"),
+        ),
     )
+
+
+def _joined(tensors: list[torch.Tensor]) -> torch.Tensor:
+    """End to end along the first dimension; one alone is not copied."""
+    return torch.cat(tensors) if len(tensors) > 1 else tensors[0]

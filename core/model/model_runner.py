@@ -30,9 +30,10 @@ from core.sampling import SampleSpec, request_key, sample, top_candidates
 class ModelRunner:
     """Implements `core.runner.Runner` with a real model.
 
-    model: a catalogue name or a directory. dtype: "float32" or "bfloat16", of weights and KV alike;
-    None: bfloat16. device: "cpu", "cuda", or None for the best at hand. num_blocks, block_size: the
-    KV pool. threads: CPU threads, None leaves torch's choice. seed: the scenario's.
+    model: a catalogue name, a directory or a GGUF file, which is converted into the cache once.
+    dtype: "float32" or "bfloat16", of weights and KV alike; None: bfloat16. device: "cpu", "cuda",
+    or None for the best at hand. num_blocks, block_size: the KV pool. threads: CPU threads, None
+    leaves torch's choice. seed: the scenario's.
 
     `bind` gives it another pool on the same weights. After each `execute`, `forward_us` and
     `sample_us` hold the step's times in microseconds.
@@ -153,7 +154,13 @@ class ModelRunner:
         if not scheduled:
             return torch.empty(0, self.config.vocab_size, dtype=self.dtype, device=self.device)
         self._check_token_ids(scheduled)
-        inputs = build_step_inputs(scheduled, self._pool.block_size, self.dtype, self.device)
+        inputs = build_step_inputs(
+            scheduled,
+            self._pool.block_size,
+            self.dtype,
+            self.device,
+            self.config.layer_windows,
+        )
         return self.model.forward(inputs, self._pool)
 
     @property

@@ -23,9 +23,11 @@ def pack_weight(weight: torch.Tensor) -> torch.Tensor | None:
     return packed
 
 
-def packed_linear(x: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """x [T, n_in] times a packed [n_out, n_in], transposed: [T, n_out]."""
-    out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+def packed_linear(
+    x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """x [T, n_in] times a packed [n_out, n_in], transposed, plus bias [n_out]: [T, n_out]."""
+    out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
     return out
 
 
@@ -38,13 +40,16 @@ def packing_works(dtype: torch.dtype) -> bool:
         return False
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(96, 64, generator=generator).to(dtype)
+    bias = torch.randn(96, generator=generator).to(dtype)
     try:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
         for rows in (1, 3, 40):
             x = torch.randn(rows, 64, generator=generator).to(dtype)
             tolerance = 1e-4 if dtype == torch.float32 else 0.25
-            if not torch.allclose(packed_linear(x, packed), linear(x, weight), atol=tolerance):
-                return False
+            for added in (None, bias):
+                product = packed_linear(x, packed, added)
+                if not torch.allclose(product, linear(x, weight, added), atol=tolerance):
+                    return False
     except (RuntimeError, AttributeError, NotImplementedError):
         return False
     return True

@@ -12,6 +12,7 @@ of 4::
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
@@ -44,14 +45,15 @@ class SequenceSpan:
 class PrefillChunk:
     """A sequence that computes several tokens, m of them, or its very first: rows start … end − 1.
 
-    seq_len: L, its tokens with K and V once these are written. block_table [1, blocks] int64 and
-    mask [m, L], in the model's dtype, added to the scores: 0 for a key at or before the query's
-    position, −∞ after it. Both are None if nothing was computed before: the keys are at hand then.
+    It reads L keys, the last of them its own m. block_table [1, blocks] int64: where they lie;
+    None if nothing was computed before: they are at hand then. mask [m, L], in the model's dtype,
+    added to the scores: 0 for a key that the query sees, −∞ for any other; None if each query sees
+    all keys up to its own position, and nothing was computed before.
     """
 
     start: int
     end: int
-    seq_len: int
+    num_keys: int
     block_table: torch.Tensor | None
     mask: torch.Tensor | None
 
@@ -60,16 +62,27 @@ class PrefillChunk:
 class DecodeBatch:
     """The sequences that compute one token each and read the cache: handled together.
 
-    rows [B] int64: where their tokens stand among the T. block_table [B, max_blocks] int64: padded
-    with block 0, which the mask hides. max_seq_len: L, the longest context. mask [B, 1, 1, L], in
-    the model's dtype, added to the scores: 0 where there is a token, −∞ behind a sequence's end;
-    None if all are equally long.
+    rows [B] int64: where their tokens stand among the T. block_table [B, max_blocks] int64: the
+    blocks that each reads, padded with block 0, which the mask hides. num_keys: L, the most keys
+    that any of them reads. mask [B, 1, 1, L], in the model's dtype, added to the scores: 0 where
+    there is a key in view, −∞ elsewhere; None if all are.
     """
 
     rows: torch.Tensor
     block_table: torch.Tensor
-    max_seq_len: int
+    num_keys: int
     mask: torch.Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionInputs:
+    """What the layers of one window read.
+
+    decodes: sequences of one token, together. prefills: all others, one by one.
+    """
+
+    decodes: DecodeBatch | None
+    prefills: list[PrefillChunk]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,7 @@ class StepInputs:
     slot_mapping: [W], where to write K and V of the tokens in `write_rows` [W]; `write_rows` is
     None if all T are written (W = T). A token whose slot is −1 is not written.
     logits_rows: [L], the last token of each sequence that samples.
-    decodes: sequences of one token, together. prefills: all others, one by one.
+    attention: window of a layer → what it reads; None is the window of a layer that sees all.
     """
 
     token_ids: torch.Tensor
@@ -92,14 +105,21 @@ class StepInputs:
     slot_mapping: torch.Tensor
     write_rows: torch.Tensor | None
     logits_rows: torch.Tensor
-    decodes: DecodeBatch | None
-    prefills: list[PrefillChunk]
+    attention: dict[int | None, AttentionInputs]
 
 
 def build_step_inputs(
-    scheduled: Seq[ScheduledSequence], block_size: int, dtype: torch.dtype, device: torch.device
+    scheduled: Seq[ScheduledSequence],
+    block_size: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    windows: Iterable[int | None] = (None,),
 ) -> StepInputs:
-    """Lay the scheduled tokens of a step end to end. IndexError if a block table is too short."""
+    """Lay the scheduled tokens of a step end to end.
+
+    windows: those that the model's layers have. IndexError if a block table is too short, or if a
+    token is to be written where the block was given back.
+    """
     token_ids: list[int] = []
     positions: list[int] = []
     slots: list[int] = []
@@ -111,7 +131,10 @@ def build_step_inputs(
         end = first + item.num_scheduled_tokens
         token_ids.extend(seq.tokens[first:end])
         positions.extend(range(first, end))
-        slots.extend(slot_mapping(seq.block_table, first, end, block_size))
+        own = slot_mapping(seq.block_table, first, end, block_size)
+        if seq.block_table and min(own) < 0:
+            raise IndexError(f"sequence {seq.id}: a token's block was given back before its write")
+        slots.extend(own)
         spans.append(SequenceSpan(query_start_loc[-1], len(token_ids), first, seq.block_table))
         query_start_loc.append(len(token_ids))
         if item.num_samples or item.num_candidates:
@@ -132,48 +155,81 @@ def build_step_inputs(
         slot_mapping=tensor([slot for slot in slots if slot >= 0]),
         write_rows=None if write_rows is None else tensor(write_rows),
         logits_rows=tensor(logits_rows),
-        decodes=_decode_batch(decoding, block_size, dtype, device) if decoding else None,
-        prefills=[_prefill_chunk(s, block_size, dtype, device) for s in others],
+        attention={
+            window: AttentionInputs(
+                _decode_batch(decoding, window, block_size, dtype, device) if decoding else None,
+                [_prefill_chunk(s, window, block_size, dtype, device) for s in others],
+            )
+            for window in set(windows)
+        },
     )
+
+
+def _first_key(position: int, window: int | None) -> int:
+    """The first position that a query sees: W keys, its own the last."""
+    return 0 if window is None else max(0, position + 1 - window)
 
 
 def _prefill_chunk(
-    span: SequenceSpan, block_size: int, dtype: torch.dtype, device: torch.device
+    span: SequenceSpan,
+    window: int | None,
+    block_size: int,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> PrefillChunk:
     """Query i of the chunk stands at num_computed_tokens + i, and sees the keys up to there."""
-    start, end, seq_len = span.start, span.end, span.seq_len
-    if span.num_computed_tokens == 0:
-        return PrefillChunk(start, end, seq_len, None, None)
-    blocks = span.block_table[: -(-seq_len // block_size)]
-    positions = torch.arange(seq_len, device=device)
-    hidden = positions[None, :] > positions[span.num_computed_tokens :, None]
-    return PrefillChunk(
-        start=start,
-        end=end,
-        seq_len=seq_len,
-        block_table=torch.tensor([blocks], dtype=torch.int64, device=device),
-        mask=_additive(hidden, dtype),
-    )
+    start, end, first = span.start, span.end, span.num_computed_tokens
+    if first == 0 and (window is None or span.seq_len <= window):
+        return PrefillChunk(start, end, span.seq_len, None, None)
+    # From the first block that the chunk's first query sees: those before may be given back (−1).
+    first_block = _first_key(first, window) // block_size
+    keys = torch.arange(first_block * block_size, span.seq_len, device=device)[None, :]
+    queries = torch.arange(first, span.seq_len, device=device)[:, None]
+    hidden = keys > queries
+    if window is not None:
+        hidden |= keys <= queries - window
+    block_table = None
+    if first > 0:
+        blocks = span.block_table[first_block : -(-span.seq_len // block_size)]
+        block_table = torch.tensor([blocks], dtype=torch.int64, device=device)
+    return PrefillChunk(start, end, keys.shape[1], block_table, _additive(hidden, dtype))
 
 
 def _decode_batch(
-    spans: list[SequenceSpan], block_size: int, dtype: torch.dtype, device: torch.device
+    spans: list[SequenceSpan],
+    window: int | None,
+    block_size: int,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> DecodeBatch:
-    """Pad the block tables to the longest context of the batch, and mask the padding."""
-    seq_lens = [s.seq_len for s in spans]
-    longest = max(seq_lens)
+    """Cut the block tables to what is in view, pad them to the longest, and mask the rest."""
+    views = [_first_key(s.seq_len - 1, window) for s in spans]
+    first_blocks = [view // block_size for view in views]
+    # Counted from the first block that is read: the keys in view are begin … end − 1.
+    begins = [view % block_size for view in views]
+    ends = [s.seq_len - block * block_size for s, block in zip(spans, first_blocks, strict=True)]
+    longest = max(ends)
     width = -(-longest // block_size)
     # A table may be longer than the context (a block taken ahead): cut it to what is read.
-    table = [(s.block_table[:width] + [0] * width)[:width] for s in spans]
+    table = [
+        s.block_table[block : block + -(-end // block_size)]
+        for s, block, end in zip(spans, first_blocks, ends, strict=True)
+    ]
     mask = None
-    if min(seq_lens) < longest:
-        lengths = torch.tensor(seq_lens, device=device)[:, None]
-        hidden = torch.arange(longest, device=device)[None, :] >= lengths
+    if min(ends) < longest or any(begins):
+        keys = torch.arange(longest, device=device)[None, :]
+        hidden = keys >= torch.tensor(ends, device=device)[:, None]
+        if any(begins):
+            hidden |= keys < torch.tensor(begins, device=device)[:, None]
         mask = _additive(hidden, dtype)[:, None, None, :]
     return DecodeBatch(
         rows=torch.tensor([s.start for s in spans], dtype=torch.int64, device=device),
-        block_table=torch.tensor(table, dtype=torch.int64, device=device),
-        max_seq_len=longest,
+        block_table=torch.tensor(
+            [blocks + [0] * (width - len(blocks)) for blocks in table],
+            dtype=torch.int64,
+            device=device,
+        ),
+        num_keys=longest,
         mask=mask,
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import tokenizers
 
-from core.model.config import read_json_object
+from core.model.config_fields import read_json_object
 from core.model.errors import ModelError, ModelFileError
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")

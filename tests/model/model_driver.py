@@ -169,7 +169,7 @@ def check_against_oracle(oracle, prompt, outputs, logits, tolerance=1e-4):
 def oracle(directory):
     """The same checkpoint in `transformers`, float32."""
     transformers = pytest.importorskip("transformers")
-    model = transformers.LlamaForCausalLM.from_pretrained(
+    model = transformers.AutoModelForCausalLM.from_pretrained(
         directory, dtype=torch.float32, attn_implementation="eager"
     )
     return model.eval()

@@ -50,7 +50,7 @@ def test_defaults_and_other_spellings():
     raw = {k: v for k, v in SMOLLM.items() if k not in ("num_key_value_heads", "rope_theta")}
     config = ModelConfig.from_dict({**raw, "rope_parameters": {"rope_theta": 5e5}})
     assert config.num_key_value_heads == 9
-    assert config.rope_theta == 5e5
+    assert config.rope.theta == 5e5
     assert ModelConfig.from_dict({**SMOLLM, "eos_token_id": [2, 0]}).eos_token_ids == (2, 0)
     assert ModelConfig.from_dict({**SMOLLM, "eos_token_id": None}).eos_token_ids == ()
 
@@ -60,12 +60,9 @@ def test_defaults_and_other_spellings():
     [
         ({"model_type": "qwen2"}, "qwen2"),
         ({"architectures": ["MistralForCausalLM"]}, "MistralForCausalLM"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8}}, "llama3"),
-        ({"rope_scaling": {"type": "linear", "factor": 2}}, "linear"),
-        ({"rope_parameters": {"rope_type": "yarn"}}, "yarn"),
         ({"rope_scaling": 4}, "rope_scaling"),
-        ({"attention_bias": True}, "attention_bias"),
-        ({"mlp_bias": True}, "mlp_bias"),
+        ({"attention_bias": "yes"}, "attention_bias"),
+        ({"mlp_bias": 1}, "mlp_bias"),
         ({"hidden_act": "gelu"}, "gelu"),
         ({"sliding_window": 4096}, "sliding_window"),
         ({"quantization_config": {"bits": 4}}, "quantization_config"),

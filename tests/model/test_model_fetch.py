@@ -306,7 +306,7 @@ def test_a_model_appears_in_one_move_or_not_at_all(root, files, monkeypatch):
 
 
 def test_leftovers_of_a_killed_fetch_are_removed(root, files):
-    left = root / ".tiny.abc123" / "model"
+    left = root / ".tiny.making-abc123" / "model"
     left.mkdir(parents=True)
     (left / "model.safetensors").write_bytes(b"x")
     fetch.fetch("tiny", source=files[0])

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from core.model import kv_store
+from core.model.checkpoint_files import INDEX, check_safetensors
 from core.model.errors import MemoryBudgetError, ModelError, ModelFileError, ModelNotFound
 from core.model.kv_store import KVStore
-from core.model.loader import check_safetensors, load_llama
+from core.model.loader import load_llama
 from core.model.memory import available_memory_bytes
 from core.model.model_runner import ModelRunner
 
@@ -132,13 +133,97 @@ def test_a_config_larger_than_the_weights_is_refused(copy, field):
         load(copy)
 
 
-def test_several_files_make_one_checkpoint(copy, tiny, tmp_path):
-    tensors = load_file(copy / "model.safetensors")
-    names = sorted(tensors)
-    (copy / "model.safetensors").unlink()
-    save_file({n: tensors[n] for n in names[:9]}, copy / "model-00001-of-00002.safetensors")
-    save_file({n: tensors[n] for n in names[9:]}, copy / "model-00002-of-00002.safetensors")
-    assert load(copy).config == tiny.config
+def shard(directory, index=True):
+    """Two files instead of one; with the index that names them."""
+    tensors = load_file(directory / "model.safetensors")
+    (directory / "model.safetensors").unlink()
+    weight_map = {}
+    for number, part in enumerate((sorted(tensors)[:9], sorted(tensors)[9:]), 1):
+        file = f"model-{number:05}-of-00002.safetensors"
+        save_file({n: tensors[n] for n in part}, directory / file)
+        weight_map |= dict.fromkeys(part, file)
+    if index:
+        text = json.dumps({"metadata": {"total_size": 1}, "weight_map": weight_map})
+        (directory / INDEX).write_text(text)
+    return weight_map
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_several_files_make_one_checkpoint(copy, tiny, index):
+    shard(copy, index)
+    if index:  # a second copy of the weights that the index does not list is not read
+        (copy / "consolidated.safetensors").write_bytes(b"not read")
+    model = load(copy)
+    assert model.config == tiny.config
+    assert torch.equal(model.embed_tokens, tiny.model.embed_tokens)
+
+
+def test_a_file_that_the_index_lists_is_absent(copy):
+    shard(copy)
+    (copy / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(ModelFileError, match=r"lists model-00002-of-00002\.safetensors"):
+        load(copy)
+
+
+def test_a_tensor_in_two_files(copy):
+    shard(copy, index=False)
+    first = copy / "model-00001-of-00002.safetensors"
+    (copy / "model-00003.safetensors").write_bytes(first.read_bytes())
+    with pytest.raises(ModelFileError, match=r"'lm_head.weight' is in two files, model-00001"):
+        load(copy)
+
+
+def test_an_index_that_points_to_the_wrong_file(copy):
+    weight_map = shard(copy)
+    weight_map["lm_head.weight"] = "model-00002-of-00002.safetensors"
+    (copy / INDEX).write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(ModelFileError, match=r"says that the tensor .lm_head.weight. is in"):
+        load(copy)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"weight_map": []}',
+        b'{"weight_map": {"a": 5}}',
+        b'{"weight_map": {"a": "../../etc/model.safetensors"}}',
+        b'{"weight_map": {"a": "/etc/passwd"}}',
+        b'{"weight_map": {"a": "x\\u0000.safetensors"}}',
+        b'{"weight_map": {"a": ""}}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_damaged_index(copy, content):
+    shard(copy)
+    (copy / INDEX).write_bytes(content)
+    with pytest.raises(ModelFileError, match=r"index\.json"):
+        load(copy)
+
+
+def test_a_tensor_that_the_model_has_not_is_named(copy):
+    """Qwen2 weights under a Llama's name would run, and babble."""
+
+    def change(tensors):
+        tensors["model.layers.0.self_attn.q_proj.bias"] = tensors["model.norm.weight"].copy()
+        tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = tensors[
+            "model.norm.weight"
+        ].copy()
+
+    rewrite(copy, change)
+    with pytest.raises(ModelFileError, match=r"q_proj\.bias.*a llama model"):
+        load(copy)
+
+
+def test_tied_embeddings_beside_another_output_matrix(copy):
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": True}))
+    with pytest.raises(ModelFileError, match="tie_word_embeddings"):
+        load(copy)
+    rewrite(copy, lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"].copy()}))
+    assert load(copy).config.tie_word_embeddings
 
 
 def test_no_weights_at_all(copy):

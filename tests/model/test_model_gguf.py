@@ -93,7 +93,18 @@ def test_rounding_to_bfloat16_equals_torch(values):
 
 
 @pytest.mark.parametrize(
-    "name", ["blk.0.attn_q.bias", "blk.x.attn_q.weight", "rope_freqs.weight", "blk", "", "é.weight"]
+    "name",
+    [
+        "blk.0.ffn_gate_exps.weight",
+        "blk.0.attn_q.scale",
+        "blk.x.attn_q.weight",
+        "blk.².attn_q.weight",
+        "blk.0.attn_q",
+        "rope_freqs.weight",
+        "blk",
+        "",
+        "é.weight",
+    ],
 )
 def test_unknown_tensors_are_named(name):
     with pytest.raises(ModelFileError, match="a Llama has not"):
