@@ -233,13 +233,9 @@ class Engine:
 
     def results(self) -> dict[str, dict[str, Any]]:
         """For each accepted sequence: finish_reason (None while it lives), num_cached_tokens,
-        num_preemptions."""
+        num_preemptions; where asked for, logprobs and (with a request's first) prompt_logprobs."""
         return {
-            request.sequence_id(index): {
-                "finish_reason": seq.finish_reason,
-                "num_cached_tokens": request.num_cached_tokens or 0,
-                "num_preemptions": seq.num_preemptions,
-            }
+            request.sequence_id(index): _result(request, seq, index)
             for request in self.requests
             for seq in request.sequences
             for index in range(seq.index, seq.index + seq.num_places)
@@ -306,6 +302,9 @@ class Engine:
         prompts = {r.id: r.prompt_tokens.tolist() for r in self.requests}
         used = {token for prompt in prompts.values() for token in prompt}
         used.update(token for seq in self.sequences().values() for token in seq.output_tokens)
+        for request in self.requests:
+            for entries in (request.prompt_logprobs, *(s.logprobs for s in request.sequences)):
+                used.update(token for entry in entries for token, _ in entry.top)
         return make_header(
             scenario=self.scenario.to_dict(),
             label=self._label,
@@ -315,6 +314,19 @@ class Engine:
             eos_token_ids=sorted(self.runner.eos_token_ids),
             kv_bytes_per_token=self.runner.kv_bytes_per_token,
         )
+
+
+def _result(request: Request, seq: Sequence, index: int) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "finish_reason": seq.finish_reason,
+        "num_cached_tokens": request.num_cached_tokens or 0,
+        "num_preemptions": seq.num_preemptions,
+    }
+    if seq.logprobs:
+        result["logprobs"] = [entry.to_dict() for entry in seq.logprobs]
+    if index == 0 and request.prompt_logprobs:
+        result["prompt_logprobs"] = [entry.to_dict() for entry in request.prompt_logprobs]
+    return result
 
 
 def _names(sequences: list[Sequence]) -> list[str]:

@@ -7,7 +7,9 @@ import dataclasses
 from core.engine import Engine
 from core.errors import MismatchError, UnsupportedError
 from core.model.model_runner import ModelRunner
+from core.model.stop_strings import completion_text
 from core.scenario import RequestSpec, Scenario
+from core.trace.results import compare_logprobs, requests_by_sequence
 from core.trace.run import Run, output_tokens
 
 
@@ -15,21 +17,9 @@ def check_supported(scenario: Scenario) -> None:
     """Refuse settings that this version knows but does not carry out. Raises UnsupportedError."""
     if not scenario.engine.kv_cache:
         raise UnsupportedError("engine.kv_cache: false is not supported yet")
-    neutral = {field.name: field.default for field in dataclasses.fields(RequestSpec)}
-    not_yet = (
-        "top_k",
-        "top_p",
-        "min_p",
-        "repetition_penalty",
-        "logprobs",
-        "prompt_logprobs",
-        "stop",
-        "beam_width",
-    )
     for i, request in enumerate(scenario.requests):
-        for name in not_yet:
-            if getattr(request, name) != neutral[name]:
-                raise UnsupportedError(f"requests[{i}].{name}: not supported yet with a real model")
+        if request.beam_width:
+            raise UnsupportedError(f"requests[{i}].beam_width: not supported yet")
         if request.output_tokens is not None:
             raise UnsupportedError(
                 f"requests[{i}].output_tokens: a script is for runs without a model (simulate)"
@@ -37,10 +27,14 @@ def check_supported(scenario: Scenario) -> None:
 
 
 def add_texts(run: Run, runner: ModelRunner) -> None:
-    """Put each sequence's text into a run's results."""
+    """Put each sequence's text into a run's results; cut before the stop string that ended it."""
     tokens = output_tokens(run)
+    requests = requests_by_sequence(run.scenario)
     for name, result in run.results.items():
-        result["text"] = runner.tokenizer.decode(tokens.get(name, []))
+        stops = [stop.encode("utf-8") for stop in requests[name].stop]
+        result["text"] = completion_text(
+            runner.tokenizer, tokens.get(name, []), stops, result["finish_reason"]
+        )
 
 
 def record(
@@ -87,6 +81,10 @@ def _warm_up(runner: ModelRunner, scenario: Scenario) -> None:
 def verify_tokens(run: Run) -> None:
     """Run the model again, on the recorded kind of device and dtype; the tokens must be the same.
 
+    Texts must be too, and log-probabilities within 1e-3: a rerun computes the same numbers, but
+    another processor or number of threads may add float32 numbers up in another order. (In bf16
+    nothing lies between equal and different: a logit's last digit is worth more than that.)
+
     Raises MismatchError for other tokens, UnsupportedError where this machine cannot do it.
     """
     source = run.header["source"]
@@ -107,3 +105,4 @@ def verify_tokens(run: Run) -> None:
         text, text_again = (one.results.get(name, {}).get("text") for one in (run, again))
         if text != text_again:
             raise MismatchError(f"{name}: the text is not that of its tokens")
+        compare_logprobs(name, run.results.get(name, {}), again.results.get(name, {}))

@@ -37,7 +37,7 @@ class Request:
 
     spec: what was asked. prompt_tokens: array('q') of token ids. order: place in the file, from 0,
     rejected requests counted; with `arrive_step` it gives the order of arrival. prompt_logprobs:
-    of the prompt's tokens from the second on, where the request asks for them.
+    of the prompt's tokens from the second on, where the request asks for them. stop_strings: UTF-8.
     """
 
     __slots__ = (
@@ -50,6 +50,7 @@ class Request:
         "sequences",
         "sort_key",
         "spec",
+        "stop_strings",
         "stop_token_ids",
     )
 
@@ -65,6 +66,7 @@ class Request:
         )
         self.sort_key = (spec.priority, spec.arrive_step, order)
         self.stop_token_ids = frozenset(spec.stop_token_ids)
+        self.stop_strings = tuple(stop.encode("utf-8") for stop in spec.stop)
         self.num_cached_tokens: int | None = None
         self.prompt_logprobs: list[TokenLogprobs] = []
         self.sequences: list[Sequence] = []
@@ -88,6 +90,7 @@ class Sequence:
     values are in `block_table`. num_places: sequences it stands for (n before the fork, then 1).
     block_keys: memo of the chained keys of its full blocks. num_cached_blocks: leading blocks of
     the table that are matchable. num_preemptions: how often it was sent back to the queue.
+    logprobs: one for each output token, where the request asks for them.
     """
 
     __slots__ = (

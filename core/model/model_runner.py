@@ -21,10 +21,11 @@ from core.model.errors import ModelError
 from core.model.kv_store import KVStore
 from core.model.loader import load_llama
 from core.model.step_inputs import build_step_inputs
+from core.model.stop_strings import completes_stop_string
 from core.model.tokenizer import Tokenizer
 from core.request import Sequence
-from core.runner import ScheduledSequence, StepBatch, StepOutput
-from core.sampling import SampleSpec, request_key, sample
+from core.runner import ScheduledSequence, StepBatch, StepOutput, TokenLogprobs
+from core.sampling import SampleSpec, request_key, rows_at_once, sample, token_logprobs
 
 
 class ModelRunner:
@@ -129,31 +130,37 @@ class ModelRunner:
         return self.tokenizer.token_text(token_ids)
 
     def hits_stop_string(self, seq: Sequence) -> bool:
-        return False
+        return completes_stop_string(
+            self.tokenizer, seq.tokens, seq.num_prompt_tokens, seq.request.stop_strings
+        )
 
     @torch.inference_mode()
     def execute(self, batch: StepBatch) -> StepOutput:
-        """Copy blocks, compute the step, sample."""
+        """Copy blocks, compute the step, sample, and judge tokens where requests ask for it."""
         started = time.perf_counter_ns()
         # Copies first: a sequence writes into its own copy of a block, never into the shared one.
         self._pool.copy(batch.copies)
-        logits = self.compute_logits(batch.scheduled)
+        self._check_token_ids(batch.scheduled)
+        inputs = build_step_inputs(batch.scheduled, self._pool.block_size, self.dtype, self.device)
+        hidden_states = self.model.forward(inputs, self._pool)
+        logits = self.compute_logits(hidden_states.index_select(0, inputs.logits_rows))
         self._synchronize()
         computed = time.perf_counter_ns()
-        tokens = iter(sample(logits, self._sample_specs(batch.scheduled)))
-        out = [[next(tokens) for _ in range(item.num_samples)] for item in batch.scheduled]
+        specs = self._sample_specs(batch.scheduled)
+        sampled = sample(logits, specs)
+        tokens = iter(sampled)
+        output = StepOutput(
+            token_ids=[[next(tokens) for _ in range(item.num_samples)] for item in batch.scheduled],
+            logprobs=self._logprobs(batch.scheduled, logits, specs, sampled),
+            prompt_logprobs=self._prompt_logprobs(batch.scheduled, hidden_states),
+        )
         self.forward_us = (computed - started) / 1000
         self.sample_us = (time.perf_counter_ns() - computed) / 1000
-        return StepOutput(out)
+        return output
 
-    @torch.inference_mode()
-    def compute_logits(self, scheduled: Seq[ScheduledSequence]) -> torch.Tensor:
-        """Write the scheduled tokens' K and V; logits [L, vocab_size] of the L that sample."""
-        if not scheduled:
-            return torch.empty(0, self.config.vocab_size, dtype=self.dtype, device=self.device)
-        self._check_token_ids(scheduled)
-        inputs = build_step_inputs(scheduled, self._pool.block_size, self.dtype, self.device)
-        return self.model.forward(inputs, self._pool)
+    def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """[L, h] → logits [L, vocab_size], in the model's dtype."""
+        return self.model.compute_logits(hidden_states)
 
     @property
     def _pool(self) -> KVStore:
@@ -181,10 +188,90 @@ class ModelRunner:
             spec = seq.request.spec
             key = request_key(spec.seed, self.seed, seq.request.order)
             for twin in range(item.num_samples):
-                index = seq.index + twin
-                specs.append(SampleSpec(row, spec.temperature, key, index, seq.num_tokens))
+                specs.append(
+                    SampleSpec(
+                        row=row,
+                        temperature=spec.temperature,
+                        key=key,
+                        index=seq.index + twin,
+                        position=seq.num_tokens,
+                        top_k=spec.top_k,
+                        top_p=spec.top_p,
+                        min_p=spec.min_p,
+                        repetition_penalty=spec.repetition_penalty,
+                        tokens=seq.tokens,
+                    )
+                )
             row += item.num_samples > 0
         return specs
+
+    def _logprobs(
+        self,
+        scheduled: Seq[ScheduledSequence],
+        logits: torch.Tensor,
+        specs: Seq[SampleSpec],
+        sampled: Seq[int],
+    ) -> list[list[TokenLogprobs]]:
+        """Of the tokens just sampled, for requests that ask; empty if none does."""
+        tops = [item.seq.request.spec.logprobs for item in scheduled]
+        if not any(tops):
+            return []
+        per_token = [
+            k for item, k in zip(scheduled, tops, strict=True) for _ in range(item.num_samples)
+        ]
+        asked = [i for i, k in enumerate(per_token) if k]
+        rows = torch.tensor([specs[i].row for i in asked], dtype=torch.int64, device=self.device)
+        judged = iter(
+            token_logprobs(
+                logits.index_select(0, rows),
+                [sampled[i] for i in asked],
+                [per_token[i] for i in asked],
+            )
+        )
+        return [
+            [next(judged) for _ in range(item.num_samples)] if k else []
+            for item, k in zip(scheduled, tops, strict=True)
+        ]
+
+    def _prompt_logprobs(
+        self, scheduled: Seq[ScheduledSequence], hidden_states: torch.Tensor
+    ) -> list[list[TokenLogprobs]]:
+        """Of the prompt tokens that this step's positions predict and that are not judged yet.
+
+        Position p predicts token p + 1. After a preemption the positions are computed again, but
+        what the request has already is not judged twice. Empty if no request asks.
+        """
+        if not any(item.seq.request.spec.prompt_logprobs for item in scheduled):
+            return []
+        out: list[list[TokenLogprobs]] = []
+        row = 0  # of the sequence's first token in this step
+        for item in scheduled:
+            seq, request = item.seq, item.seq.request
+            first = seq.num_computed_tokens
+            begin = max(first, len(request.prompt_logprobs))
+            end = min(first + item.num_scheduled_tokens, seq.num_prompt_tokens - 1)
+            judged: list[TokenLogprobs] = []
+            if request.spec.prompt_logprobs and begin < end:
+                judged = self._judge(
+                    hidden_states[row + begin - first : row + end - first],
+                    seq.tokens[begin + 1 : end + 1].tolist(),
+                    request.spec.prompt_logprobs,
+                )
+            out.append(judged)
+            row += item.num_scheduled_tokens
+        return out
+
+    def _judge(
+        self, hidden_states: torch.Tensor, token_ids: list[int], num_tops: int
+    ) -> list[TokenLogprobs]:
+        """How likely each token is after its hidden state; in pieces, for logits are large."""
+        out: list[TokenLogprobs] = []
+        step = rows_at_once(self.config.vocab_size)
+        for i in range(0, len(token_ids), step):
+            ids = token_ids[i : i + step]
+            logits = self.compute_logits(hidden_states[i : i + step])
+            out += token_logprobs(logits, ids, [num_tops] * len(ids))
+        return out
 
     def _synchronize(self) -> None:
         """Wait for the device: without it a GPU's time would be counted as sampling."""

@@ -278,6 +278,8 @@ class Scheduler:
                 grown.append(twin)
                 if emit is not None:
                     emit(("token_sampled", twin.request.id, twin.id, token))
+        if output.logprobs or output.prompt_logprobs:
+            _keep_logprobs(batch, output)
         for seq, first, last in filled:
             self.kv.cache_blocks(seq, first, last)
         ended = [seq for seq in grown if self._finish(seq, runner)]
@@ -371,3 +373,13 @@ class Scheduler:
         assert self.owed == sum(self._owed_by(seq) for seq in alive)
         assert self.num_running_seqs == sum(seq.num_places for seq in alive)
         assert self.num_running_seqs <= self.config.max_num_seqs
+
+
+def _keep_logprobs(batch: StepBatch, output: StepOutput) -> None:
+    """Hand out a step's log-probabilities; requests with n > 1 have forked by now."""
+    for item, chosen in zip(batch.scheduled, output.logprobs, strict=False):
+        twins = [item.seq] if item.num_samples == 1 else item.seq.request.sequences
+        for seq, logprobs in zip(twins, chosen, strict=False):
+            seq.logprobs.append(logprobs)
+    for item, prompt in zip(batch.scheduled, output.prompt_logprobs, strict=False):
+        item.seq.request.prompt_logprobs += prompt
