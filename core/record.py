@@ -102,7 +102,12 @@ def verify_tokens(run: Run) -> None:
     for name in sorted({*tokens, *tokens_again}):
         if tokens.get(name) != tokens_again.get(name):
             raise MismatchError(f"{name}: the model samples other tokens than were recorded")
-        text, text_again = (one.results.get(name, {}).get("text") for one in (run, again))
-        if text != text_again:
-            raise MismatchError(f"{name}: the text is not that of its tokens")
-        compare_logprobs(name, run.results.get(name, {}), again.results.get(name, {}))
+        result, result_again = run.results.get(name, {}), again.results.get(name, {})
+        for key in ("finish_reason", "text"):
+            old, new = result.get(key), result_again.get(key)
+            if old != new:
+                raise MismatchError(
+                    f"{name}: the recorded {key} is {str(old)[:80]!r}, the model gives "
+                    f"{str(new)[:80]!r}"
+                )
+        compare_logprobs(name, result, result_again)
