@@ -261,15 +261,11 @@ class Engine:
 
     def results(self) -> dict[str, dict[str, Any]]:
         """For each accepted sequence: finish_reason (None while it lives), num_cached_tokens,
-        num_preemptions; of a beam also cumulative_logprob, score and rank (0: the best; None for
-        those that are no answer)."""
+        num_preemptions; where asked for, logprobs and (with a request's first) prompt_logprobs;
+        of a beam also cumulative_logprob, score and rank (0: the best; None for those that are no
+        answer)."""
         return {
-            name: {
-                "finish_reason": seq.finish_reason,
-                "num_cached_tokens": request.num_cached_tokens or 0,
-                "num_preemptions": seq.num_preemptions,
-                **_beam_result(request, seq),
-            }
+            name: _result(request, seq)
             for request in self.requests
             for name, seq in request.named_sequences()
         }
@@ -335,6 +331,9 @@ class Engine:
         prompts = {r.id: r.prompt_tokens.tolist() for r in self.requests}
         used = {token for prompt in prompts.values() for token in prompt}
         used.update(token for seq in self.sequences().values() for token in seq.output_tokens)
+        for request in self.requests:
+            for entries in (request.prompt_logprobs, *(s.logprobs for s in request.sequences)):
+                used.update(token for entry in entries for token, _ in entry.top)
         return make_header(
             scenario=self.scenario.to_dict(),
             label=self._label,
@@ -346,15 +345,22 @@ class Engine:
         )
 
 
-def _beam_result(request: Request, seq: Sequence) -> dict[str, Any]:
-    if request.beams is None:
-        return {}
-    hypotheses = request.beams.hypotheses
-    return {
-        "cumulative_logprob": seq.cumulative_logprob,
-        "score": seq.beam_score,
-        "rank": hypotheses.index(seq) if seq in hypotheses else None,
+def _result(request: Request, seq: Sequence) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "finish_reason": seq.finish_reason,
+        "num_cached_tokens": request.num_cached_tokens or 0,
+        "num_preemptions": seq.num_preemptions,
     }
+    if seq.logprobs:
+        result["logprobs"] = [entry.to_dict() for entry in seq.logprobs]
+    if seq.index == 0 and request.prompt_logprobs:
+        result["prompt_logprobs"] = [entry.to_dict() for entry in request.prompt_logprobs]
+    if request.beams is not None:
+        hypotheses = request.beams.hypotheses
+        result["cumulative_logprob"] = seq.cumulative_logprob
+        result["score"] = seq.beam_score
+        result["rank"] = hypotheses.index(seq) if seq in hypotheses else None
+    return result
 
 
 def _names(sequences: list[Sequence]) -> list[str]:

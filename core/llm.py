@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from collections.abc import Sequence as Listing
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -28,7 +29,14 @@ from core.errors import (
 from core.interrupts import interrupts_deferred
 from core.model.detokenizer import IncrementalDetokenizer
 from core.model.model_runner import ModelRunner
-from core.outputs import CompletionOutput, RequestOutput, SamplingParams, TextDelta
+from core.model.stop_strings import completion_text
+from core.outputs import (
+    CompletionOutput,
+    RequestOutput,
+    SamplingParams,
+    TextDelta,
+    shown_logprobs,
+)
 from core.record import add_texts, check_supported
 from core.request import Request, Sequence
 from core.scenario import RequestSpec, Scenario
@@ -42,6 +50,15 @@ _DEFAULTS: dict[str, Any] = {
     "max_num_seqs": 64,
     "max_num_batched_tokens": 512,
 }
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A request that is being read: deltas to come, and the text of each of its sequences."""
+
+    params: SamplingParams
+    deltas: deque[TextDelta] = field(default_factory=deque)
+    texts: dict[int, IncrementalDetokenizer] = field(default_factory=dict)
 
 
 class LLM:
@@ -83,8 +100,7 @@ class LLM:
             settings["max_model_len"] = min(self.runner.max_model_len, most)
             self._empty = _settings(model, seed, settings)
         self.engine = self._new_engine()
-        self._pending: dict[str, deque[TextDelta]] = {}
-        self._texts: dict[str, IncrementalDetokenizer] = {}
+        self._streams: dict[str, _Stream] = {}
 
     @property
     def config(self) -> EngineConfig:
@@ -106,10 +122,9 @@ class LLM:
         """A fresh engine: empty pool, empty prefix cache, step 0. What still ran is forgotten."""
         self.runner.bind(self.config.num_kv_blocks, self.config.block_size, self._empty.seed)
         self.engine = self._new_engine()
-        for pending in self._pending.values():
-            pending.clear()  # their readers hold on to them
-        self._pending.clear()
-        self._texts.clear()
+        for stream in self._streams.values():
+            stream.deltas.clear()  # their readers hold on to them
+        self._streams.clear()
 
     def reset_prefix_cache(self) -> None:
         """Forget every cached prefix: a fresh engine, with a run of its own.
@@ -135,7 +150,8 @@ class LLM:
         requests are cancelled; if a step fails, the engine is reset.
         """
         started = perf_counter()
-        requests = self._submit(prompts, sampling_params)
+        submitted = self._submit(prompts, sampling_params)
+        requests = [request for request, _ in submitted]
         times: dict[str, list[float]] = {}
         try:
             while not all(_ended(request) for request in requests):
@@ -144,7 +160,7 @@ class LLM:
         except BaseException:
             self._abandon(requests)
             raise
-        return [self._output(request, times) for request in requests]
+        return [self._output(request, params, times) for request, params in submitted]
 
     def stream(
         self, prompt: Prompt, sampling_params: SamplingParams | None = None
@@ -156,9 +172,9 @@ class LLM:
         """
         if sampling_params is not None and sampling_params.beam_width:
             raise RequestError("a beam search cannot be streamed: its text is known at the end")
-        (request,) = self._submit([prompt], sampling_params)
-        self._pending[request.id] = deque()
-        return self._deltas(request, self._pending[request.id])
+        ((request, params),) = self._submit([prompt], sampling_params)
+        self._streams[request.id] = _Stream(params)
+        return self._deltas(request, self._streams[request.id].deltas)
 
     def _deltas(self, request: Request, pending: deque[TextDelta]) -> Iterator[TextDelta]:
         engine = self.engine
@@ -172,7 +188,7 @@ class LLM:
                     raise EngineFailedError("the engine was reset while this request ran")
                 self._step()
         finally:
-            self._pending.pop(request.id, None)
+            self._streams.pop(request.id, None)
             if self.engine is engine and not _ended(request):
                 self._abandon([request])
 
@@ -181,17 +197,25 @@ class LLM:
         with interrupts_deferred():  # a step cut in half would cost the whole engine
             grown = self.engine.step()
         for seq in grown:
-            pending = self._pending.get(seq.request.id)
-            if pending is None:
-                continue
-            text = self._texts.setdefault(seq.id, IncrementalDetokenizer(self.runner.tokenizer))
-            token, reason = seq.tokens[-1], seq.finish_reason
-            piece = text.push([token])
-            if reason is not None:
-                piece += text.finish()
-                del self._texts[seq.id]
-            pending.append(TextDelta(seq.request.id, seq.index, piece, token, reason))
+            stream = self._streams.get(seq.request.id)
+            if stream is not None:
+                stream.deltas.append(self._delta(seq, stream))
         return grown
+
+    def _delta(self, seq: Sequence, stream: _Stream) -> TextDelta:
+        """What the sequence's newest token adds to its text."""
+        text = stream.texts.get(seq.index)
+        if text is None:
+            stops = seq.request.stop_strings
+            text = IncrementalDetokenizer(self.runner.tokenizer, stop=stops)
+            stream.texts[seq.index] = text
+        token, reason = seq.tokens[-1], seq.finish_reason
+        piece = text.push([token])
+        if reason is not None:
+            piece += text.finish(cut=reason == "stop_string")
+        asked = stream.params.logprobs
+        logprobs = None if asked is None else shown_logprobs(seq.logprobs[-1:], asked)[0]
+        return TextDelta(seq.request.id, seq.index, piece, token, reason, logprobs)
 
     def _abandon(self, requests: list[Request]) -> None:
         """End requests that nobody waits for any more, and give their blocks back."""
@@ -200,8 +224,6 @@ class LLM:
             return
         for request in requests:
             self.engine.cancel(request)
-            for seq in request.sequences:
-                self._texts.pop(seq.id, None)
         while not all(_ended(request) for request in requests):
             self._step()
 
@@ -212,7 +234,7 @@ class LLM:
         self,
         prompts: Prompt | Listing[Prompt],
         sampling_params: SamplingParams | Listing[SamplingParams] | None,
-    ) -> list[Request]:
+    ) -> list[tuple[Request, SamplingParams]]:
         texts = _as_list(prompts)
         if sampling_params is None or isinstance(sampling_params, SamplingParams):
             params = [sampling_params or SamplingParams()] * len(texts)
@@ -224,7 +246,7 @@ class LLM:
             raise RequestError(f"{len(texts)} prompts, but {len(params)} sampling parameters")
         first = len(self.engine.requests)
         try:
-            return self.engine.add(
+            requests = self.engine.add(
                 [
                     _spec(str(first + i), text, param, self.engine.num_steps)
                     for i, (text, param) in enumerate(zip(texts, params, strict=True))
@@ -232,25 +254,46 @@ class LLM:
             )
         except ScenarioError as exc:
             raise RequestError(str(exc)) from None
+        return list(zip(requests, params, strict=True))
 
-    def _output(self, request: Request, times: dict[str, list[float]]) -> RequestOutput:
+    def _output(
+        self, request: Request, params: SamplingParams, times: dict[str, list[float]]
+    ) -> RequestOutput:
+        asked = params.prompt_logprobs
         return RequestOutput(
             request_id=request.id,
             prompt=request.spec.prompt,
             prompt_token_ids=request.prompt_tokens.tolist(),
             outputs=[
-                CompletionOutput(
-                    index=index,
-                    text=self.runner.tokenizer.decode(seq.output_tokens),
-                    token_ids=seq.output_tokens,
-                    finish_reason=seq.finish_reason,
-                    times=times.get(seq.id, []),
-                    score=seq.beam_score,
-                )
+                self._completion(index, seq, params, times.get(seq.id, []))
                 for index, seq in enumerate(_answers(request))
             ],
             num_cached_tokens=request.num_cached_tokens or 0,
+            prompt_logprobs=(
+                None if asked is None else [None, *shown_logprobs(request.prompt_logprobs, asked)]
+            ),
         )
+
+    def _completion(
+        self, index: int, seq: Sequence, params: SamplingParams, times: list[float]
+    ) -> CompletionOutput:
+        out = CompletionOutput(
+            index=index,
+            text=completion_text(
+                self.runner.tokenizer,
+                seq.output_tokens,
+                seq.request.stop_strings,
+                seq.finish_reason,
+            ),
+            token_ids=seq.output_tokens,
+            finish_reason=seq.finish_reason,
+            times=times,
+            score=seq.beam_score,
+        )
+        if params.logprobs is not None:
+            out.logprobs = shown_logprobs(seq.logprobs, params.logprobs)
+            out.cumulative_logprob = sum(entry.logprob for entry in seq.logprobs)
+        return out
 
 
 def _ended(request: Request) -> bool:
@@ -306,9 +349,29 @@ def _spec(name: str, prompt: Any, params: SamplingParams, step: int) -> RequestS
         n=params.n,
         temperature=params.temperature,
         seed=params.seed,
-        stop_token_ids=tuple(params.stop_token_ids),
+        stop_token_ids=_tuple("stop_token_ids", params.stop_token_ids),
         ignore_eos=params.ignore_eos,
         beam_width=params.beam_width,
         length_penalty=params.length_penalty,
         early_stopping=params.early_stopping,
+        top_k=params.top_k,
+        top_p=params.top_p,
+        min_p=params.min_p,
+        repetition_penalty=params.repetition_penalty,
+        stop=(params.stop,) if isinstance(params.stop, str) else _tuple("stop", params.stop or ()),
+        logprobs=_num_tops(params.logprobs),
+        prompt_logprobs=_num_tops(params.prompt_logprobs),
     )
+
+
+def _tuple(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str) or not isinstance(value, Listing):
+        raise RequestError(f"{name}: give a list, not {value!r}")
+    return tuple(value)
+
+
+def _num_tops(logprobs: int | None) -> int:
+    """A scenario's 0 means none at all, so 0 here (the token's own only) asks for one."""
+    if logprobs is None:
+        return 0
+    return 1 if type(logprobs) is int and logprobs == 0 else logprobs

@@ -7,26 +7,15 @@ import dataclasses
 from core.engine import Engine
 from core.errors import MismatchError, UnsupportedError
 from core.model.model_runner import ModelRunner
+from core.model.stop_strings import completion_text
 from core.scenario import RequestSpec, Scenario
+from core.trace.results import compare_logprobs, requests_of_results
 from core.trace.run import Run, output_tokens
 
 
 def check_supported(scenario: Scenario) -> None:
     """Refuse settings that this version knows but does not carry out. Raises UnsupportedError."""
-    neutral = {field.name: field.default for field in dataclasses.fields(RequestSpec)}
-    not_yet = (
-        "top_k",
-        "top_p",
-        "min_p",
-        "repetition_penalty",
-        "logprobs",
-        "prompt_logprobs",
-        "stop",
-    )
     for i, request in enumerate(scenario.requests):
-        for name in not_yet:
-            if getattr(request, name) != neutral[name]:
-                raise UnsupportedError(f"requests[{i}].{name}: not supported yet with a real model")
         if request.output_tokens is not None:
             raise UnsupportedError(
                 f"requests[{i}].output_tokens: a script is for runs without a model (simulate)"
@@ -34,10 +23,14 @@ def check_supported(scenario: Scenario) -> None:
 
 
 def add_texts(run: Run, runner: ModelRunner) -> None:
-    """Put each sequence's text into a run's results."""
+    """Put each sequence's text into a run's results; cut before the stop string that ended it."""
     tokens = output_tokens(run)
+    requests = requests_of_results(run)
     for name, result in run.results.items():
-        result["text"] = runner.tokenizer.decode(tokens.get(name, []))
+        stops = [stop.encode("utf-8") for stop in requests[name].stop]
+        result["text"] = completion_text(
+            runner.tokenizer, tokens.get(name, []), stops, result["finish_reason"]
+        )
 
 
 def record(
@@ -84,6 +77,10 @@ def _warm_up(runner: ModelRunner, scenario: Scenario) -> None:
 def verify_tokens(run: Run) -> None:
     """Run the model again, on the recorded kind of device and dtype; the tokens must be the same.
 
+    Texts must be too, and log-probabilities within 1e-3: a rerun computes the same numbers, but
+    another processor or number of threads may add float32 numbers up in another order. (In bf16
+    nothing lies between equal and different: a logit's last digit is worth more than that.)
+
     Raises MismatchError for other tokens, UnsupportedError where this machine cannot do it.
     """
     source = run.header["source"]
@@ -101,6 +98,12 @@ def verify_tokens(run: Run) -> None:
     for name in sorted({*tokens, *tokens_again}):
         if tokens.get(name) != tokens_again.get(name):
             raise MismatchError(f"{name}: the model samples other tokens than were recorded")
-        text, text_again = (one.results.get(name, {}).get("text") for one in (run, again))
-        if text != text_again:
-            raise MismatchError(f"{name}: the text is not that of its tokens")
+        result, result_again = run.results.get(name, {}), again.results.get(name, {})
+        for key in ("finish_reason", "text"):
+            old, new = result.get(key), result_again.get(key)
+            if old != new:
+                raise MismatchError(
+                    f"{name}: the recorded {key} is {str(old)[:80]!r}, the model gives "
+                    f"{str(new)[:80]!r}"
+                )
+        compare_logprobs(name, result, result_again)

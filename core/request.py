@@ -41,6 +41,7 @@ class Request:
     rejected requests counted; with `arrive_step` it gives the order of arrival. prompt_logprobs:
     of the prompt's tokens from the second on, where the request asks for them. sequences: those
     that exist, a unit that has not forked as one. beams: the state of a beam search, once it runs.
+    stop_strings: UTF-8.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Request:
         "sequences",
         "sort_key",
         "spec",
+        "stop_strings",
         "stop_token_ids",
     )
 
@@ -69,6 +71,7 @@ class Request:
         )
         self.sort_key = (spec.priority, spec.arrive_step, order)
         self.stop_token_ids = frozenset(spec.stop_token_ids)
+        self.stop_strings = tuple(stop.encode("utf-8") for stop in spec.stop)
         self.num_cached_tokens: int | None = None
         self.prompt_logprobs: list[TokenLogprobs] = []
         self.sequences: list[Sequence] = []

@@ -63,6 +63,15 @@ class TokenLogprobs:
     rank: int
     top: tuple[Candidate, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """As runs hold it: log-probabilities to 6 decimals, finer than float32 computes them."""
+        return {
+            "token": self.token_id,
+            "logprob": round(self.logprob, 6),
+            "rank": self.rank,
+            "top": [[token, round(logprob, 6)] for token, logprob in self.top],
+        }
+
 
 @dataclass(slots=True)
 class StepOutput:

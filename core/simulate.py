@@ -7,9 +7,11 @@ from typing import Any
 
 from core.engine import Engine
 from core.errors import MismatchError, RunError
+from core.request import Sequence
 from core.runner import Candidate, ScheduledSequence, ScriptedRunner, StepBatch, StepOutput
 from core.scenario import Scenario
 from core.trace.reducer import Reducer
+from core.trace.results import check_results
 from core.trace.run import Run, output_tokens
 
 
@@ -27,8 +29,9 @@ def verify(run: Run) -> None:
 
     All but timings must match: every event, share and usage of every step, and the results. Also
     checks that the events lead to the recorded usage, and states if any. A scripted run's tokens
-    are checked against the script; a model's tokens and texts need `verify --tokens`, and the
-    display texts of tokens are not checked. Raises MismatchError that names the first difference.
+    are checked against the script; a model's tokens, texts and log-probabilities need
+    `verify --tokens` (here only what they say about each other is checked), and the display texts
+    of tokens are not checked. Raises MismatchError that names the first difference.
     """
     try:
         _verify_states(run)
@@ -50,6 +53,7 @@ def verify(run: Run) -> None:
     if not again.done:
         raise MismatchError(f"the run goes on after its {len(run.steps)} recorded steps")
     _verify_results(run.results, again.results())
+    check_results(run)
 
 
 _ADDED_LATER = ("num_preemptions",)  # older runs are without it
@@ -129,6 +133,16 @@ class _RecordedRunner(ScriptedRunner):
         )
         self._tokens = output_tokens(run)
         self._candidates = [record.get("candidates", {}) for record in run.steps]
+        # Whether a text contains a stop string only its tokenizer can say: the record is believed.
+        self._stop_string_at = {
+            event["sequence"]: event["num_output_tokens"]
+            for record in run.steps
+            for event in record["events"]
+            if event["type"] == "finished" and event["reason"] == "stop_string"
+        }
+
+    def hits_stop_string(self, seq: Sequence) -> bool:
+        return self._stop_string_at.get(seq.id) == seq.num_output_tokens
 
     def execute(self, batch: StepBatch) -> StepOutput:
         out = []

@@ -56,7 +56,11 @@ class KVCacheManager:
         """The cached blocks of a waiting sequence's prefix. Changes nothing.
 
         At most ⌊(num_tokens − 1) / block_size⌋: the last token must be computed to sample the next.
+        None for a request that wants its prompt's log-probabilities: they come from computing every
+        position. Its blocks are cached all the same.
         """
+        if seq.request.spec.prompt_logprobs:
+            return []
         return self.cache.match(seq, (len(seq.tokens) - 1) // self.block_size)
 
     def num_idle(self, blocks: list[int]) -> int:

@@ -46,12 +46,13 @@ class Llama:
     lm_head: Linear
 
     def forward(self, inputs: StepInputs, store: KVStore) -> torch.Tensor:
-        """Compute a step's T tokens. Returns logits [L, vocab_size], only for `logits_rows`:
-        one row per sequence that samples, none for a chunk that leaves its prompt unfinished.
-        """
+        """Compute a step's T tokens: hidden states [T, h], before the last norm."""
         x = embedding(inputs.token_ids, self.embed_tokens)  # [T, h]
         angles = self.rope.angles(inputs.positions)  # the same in every layer
         for layer in self.layers:
             x = layer(x, angles, inputs, store)
-        last = x.index_select(0, inputs.logits_rows)
-        return self.lm_head(self.norm(last))
+        return x
+
+    def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """[L, h] → logits [L, vocab_size]: asked for only where a token is sampled or judged."""
+        return self.lm_head(self.norm(hidden_states))

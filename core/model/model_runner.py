@@ -21,10 +21,11 @@ from core.model.errors import ModelError
 from core.model.kv_store import KVStore
 from core.model.loader import load_llama
 from core.model.step_inputs import build_step_inputs
+from core.model.step_outputs import build_step_output
+from core.model.stop_strings import completes_stop_string
 from core.model.tokenizer import Tokenizer
 from core.request import Sequence
-from core.runner import Candidate, ScheduledSequence, StepBatch, StepOutput
-from core.sampling import SampleSpec, request_key, sample, top_candidates
+from core.runner import ScheduledSequence, StepBatch, StepOutput
 
 
 class ModelRunner:
@@ -130,38 +131,40 @@ class ModelRunner:
         return self.tokenizer.token_text(token_ids)
 
     def hits_stop_string(self, seq: Sequence) -> bool:
-        return False
+        return completes_stop_string(
+            self.tokenizer, seq.tokens, seq.num_prompt_tokens, seq.request.stop_strings
+        )
 
     @torch.inference_mode()
     def execute(self, batch: StepBatch) -> StepOutput:
-        """Copy blocks, compute the step, sample."""
+        """Copy blocks, compute the step, sample, and judge tokens where requests ask for it."""
         started = time.perf_counter_ns()
         # Copies first: a sequence writes into its own copy of a block, never into the shared one.
         self._pool.copy(batch.copies)
-        logits = self.compute_logits(batch.scheduled)
-        self._synchronize()
-        computed = time.perf_counter_ns()
-        tokens = iter(sample(logits, self._sample_specs(batch.scheduled)))
-        out = [[next(tokens) for _ in range(item.num_samples)] for item in batch.scheduled]
-        candidates = self._candidates(logits, batch.scheduled)
-        self.forward_us = (computed - started) / 1000
-        self.sample_us = (time.perf_counter_ns() - computed) / 1000
-        return StepOutput(out, candidates=candidates)
-
-    @torch.inference_mode()
-    def compute_logits(self, scheduled: Seq[ScheduledSequence]) -> torch.Tensor:
-        """Write the scheduled tokens' K and V; logits [L, vocab_size] of the L that sample."""
-        if not scheduled:
-            return torch.empty(0, self.config.vocab_size, dtype=self.dtype, device=self.device)
-        self._check_token_ids(scheduled)
+        if not batch.scheduled:
+            return StepOutput([])
+        self._check_token_ids(batch.scheduled)
         inputs = build_step_inputs(
-            scheduled,
+            batch.scheduled,
             self._pool.block_size,
             self.dtype,
             self.device,
             self.config.layer_windows,
         )
-        return self.model.forward(inputs, self._pool)
+        hidden_states = self.model.forward(inputs, self._pool)
+        logits = self.compute_logits(hidden_states.index_select(0, inputs.logits_rows))
+        self._synchronize()
+        computed = time.perf_counter_ns()
+        output = build_step_output(
+            batch.scheduled, logits, hidden_states, self.compute_logits, self.seed
+        )
+        self.forward_us = (computed - started) / 1000
+        self.sample_us = (time.perf_counter_ns() - computed) / 1000
+        return output
+
+    def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """[L, h] → logits [L, vocab_size], in the model's dtype."""
+        return self.model.compute_logits(hidden_states)
 
     @property
     def _pool(self) -> KVStore:
@@ -180,39 +183,7 @@ class ModelRunner:
                         f"{self.config.vocab_size:,}"
                     )
 
-    def _sample_specs(self, scheduled: Seq[ScheduledSequence]) -> list[SampleSpec]:
-        """One spec per token to sample; a request about to fork draws n times from one row."""
-        specs: list[SampleSpec] = []
-        row = 0
-        for item in scheduled:
-            seq = item.seq
-            spec = seq.request.spec
-            key = request_key(spec.seed, self.seed, seq.request.order)
-            for twin in range(item.num_samples):
-                index = seq.index + twin
-                specs.append(SampleSpec(row, spec.temperature, key, index, seq.num_tokens))
-            row += _has_logits(item)
-        return specs
-
-    def _candidates(
-        self, logits: torch.Tensor, scheduled: Seq[ScheduledSequence]
-    ) -> list[list[Candidate]]:
-        """Of each beam its likeliest next tokens; an empty list where there are no beams."""
-        if not any(item.num_candidates for item in scheduled):
-            return []
-        with_logits = [item for item in scheduled if _has_logits(item)]
-        rows = [i for i, item in enumerate(with_logits) if item.num_candidates]
-        counts = [with_logits[i].num_candidates for i in rows]
-        index = torch.tensor(rows, device=logits.device)
-        found = iter(top_candidates(logits.index_select(0, index), counts))
-        return [next(found) if item.num_candidates else [] for item in scheduled]
-
     def _synchronize(self) -> None:
         """Wait for the device: without it a GPU's time would be counted as sampling."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-
-
-def _has_logits(item: ScheduledSequence) -> bool:
-    """Whether the forward pass returns a row for it."""
-    return item.num_samples > 0 or item.num_candidates > 0

@@ -293,6 +293,8 @@ class Scheduler:
                     self._append(twin, token, grown)
             if stop // block_size > start // block_size:
                 filled += [(seq, start // block_size, stop // block_size) for seq in holders]
+        if output.logprobs or output.prompt_logprobs:
+            _keep_logprobs(batch, output)
         for seq, first, last in filled:
             self.kv.cache_blocks(seq, first, last)
         ended = [seq for seq in grown if self._finish(seq, runner)]
@@ -451,3 +453,13 @@ def _scheduled(
         num_candidates = max(group.num_candidates, seq.request.spec.logprobs)
         return ScheduledSequence(seq, n, 0, num_cached_tokens, num_candidates)
     return ScheduledSequence(seq, n, seq.num_places, num_cached_tokens)
+
+
+def _keep_logprobs(batch: StepBatch, output: StepOutput) -> None:
+    """Hand out a step's log-probabilities; requests with n > 1 have forked by now."""
+    for item, chosen in zip(batch.scheduled, output.logprobs, strict=False):
+        twins = [item.seq] if item.num_samples == 1 else item.seq.request.sequences
+        for seq, logprobs in zip(twins, chosen, strict=False):
+            seq.logprobs.append(logprobs)
+    for item, prompt in zip(batch.scheduled, output.prompt_logprobs, strict=False):
+        item.seq.request.prompt_logprobs += prompt

@@ -10,6 +10,7 @@ torch.set_num_threads(1)  # test processes run side by side, and the model is ti
 import tiny_llama  # noqa: E402
 from model_driver import oracle  # noqa: E402
 
+from core.llm import LLM  # noqa: E402
 from core.model.cache import load_path  # noqa: E402
 from core.model.model_runner import ModelRunner  # noqa: E402
 
@@ -25,6 +26,17 @@ def tiny_dir(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tiny(tiny_dir):
     return ModelRunner(tiny_dir, dtype="float32", device="cpu", num_blocks=64, block_size=4)
+
+
+@pytest.fixture
+def tiny_llm(tiny_dir):
+    """`LLM`s of the tiny model that check every step: `tiny_llm(num_blocks=…, **engine)`."""
+
+    def make(**engine):
+        defaults = {"num_blocks": 64, "block_size": 4, "max_model_len": 64}
+        return LLM(tiny_dir, dtype="float32", device="cpu", debug=True, **{**defaults, **engine})
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -126,8 +126,8 @@ class Driver:
         kept = []
         compute = type(self.runner).compute_logits
 
-        def watched(scheduled):
-            logits = compute(self.runner, scheduled)
+        def watched(hidden_states):
+            logits = compute(self.runner, hidden_states)
             kept.append(logits.float())
             return logits
 

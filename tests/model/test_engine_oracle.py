@@ -202,7 +202,7 @@ def assert_free(llm, outs):
         ("", {}, "empty"),
         ([], {}, "empty"),
         ("word " * 80, {}, "max_model_len"),
-        ("A", {"n": 9}, "n is larger"),
+        ("A", {"n": 9}, "more sequences"),
     ],
 )
 def test_impossible_requests_are_refused_at_once(make_llm, prompt, fields, says):

@@ -195,7 +195,7 @@ def test_bad_settings_are_refused_before_the_weights_are_loaded(tiny_dir, monkey
     for error, settings in (
         (ScenarioError, {"num_blocks": -1}),
         (ScenarioError, {"block_sise": 4}),
-        (UnsupportedError, {"kv_cache": False}),
+        (ScenarioError, {"kv_cache": False, "max_model_len": 600}),
     ):
         with pytest.raises(error):
             LLM(tiny_dir, **settings)

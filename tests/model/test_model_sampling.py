@@ -10,14 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_driver import Driver, generate
 
-from core.sampling import (
-    SampleSpec,
-    invert_cdf,
-    request_key,
-    sample,
-    scaled_probabilities,
-    uniform,
-)
+from core.sampling.random import request_key, uniform
+from core.sampling.sampler import SampleSpec, invert_cdf, probabilities, sample
 
 KEY = (1234, 0)
 
@@ -110,8 +104,8 @@ def test_a_tiny_temperature_is_greedy_and_finite():
 
 
 def test_a_huge_temperature_is_uniform():
-    probabilities = scaled_probabilities(torch.tensor([[5.0, -5.0, 0.0, 3.0]]), [1e12])
-    assert torch.allclose(probabilities, torch.full((1, 4), 0.25, dtype=torch.float64))
+    drawn_from = probabilities(torch.tensor([[5.0, -5.0, 0.0, 3.0]]), [spec(temperature=1e12)])
+    assert torch.allclose(drawn_from, torch.full((1, 4), 0.25, dtype=torch.float64))
 
 
 def test_a_token_of_probability_zero_is_never_drawn():

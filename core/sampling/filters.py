@@ -1,0 +1,97 @@
+"""What changes a distribution before a token is drawn from it.
+
+Each function works on a batch of rows and changes only those that ask for it. All judge a row by
+itself, so that its tokens do not depend on its neighbours'.
+
+Which equal tokens stay is a rule, not chance: `min_p` and `top_k` keep or drop equal values
+together (with ties at the k-th place more than k stay); `top_p` takes the lower token id first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence as Seq
+
+import numpy as np
+import torch
+
+
+def penalise_repetition(
+    logits: torch.Tensor, penalties: Seq[float], seen: Seq[Seq[int]]
+) -> torch.Tensor:
+    """Make tokens that a sequence holds already less likely (CTRL, Keskar et al. 2019), in place.
+
+    logits: [n, vocab_size] float64. seen: for each row the ids of its prompt and outputs; those of
+    a row whose penalty is 1 are not read. A positive logit is divided by the penalty, a negative
+    one multiplied, once however often the token occurs: `transformers`' and vLLM's rule.
+    """
+    rows = [i for i, penalty in enumerate(penalties) if penalty != 1.0]
+    if not rows:
+        return logits
+    ids = [np.unique(np.asarray(seen[i], dtype=np.int64)) for i in rows]
+    lengths = [len(one) for one in ids]
+    row = torch.from_numpy(np.repeat(np.array(rows), lengths)).to(logits.device)
+    column = torch.from_numpy(np.concatenate(ids)).to(logits.device)
+    penalty = torch.from_numpy(np.repeat([penalties[i] for i in rows], lengths)).to(logits.device)
+    before = logits[row, column]
+    after = torch.where(before > 0, before / penalty, before * penalty)
+    # A penalty close to 0 may overflow; ∞ − ∞ would then be no number.
+    logits[row, column] = after.clamp_(max=torch.finfo(torch.float64).max)
+    return logits
+
+
+def drop_below_min_p(logits: torch.Tensor, min_ps: Seq[float]) -> torch.Tensor:
+    """Drop tokens less than min_p times as likely as the likeliest (Nguyen et al. 2024), in place.
+
+    logits: [n, vocab_size], each row's maximum 0: a logit is the logarithm of that ratio.
+    """
+    if not any(min_ps):
+        return logits
+    least = [math.log(p) if p > 0.0 else -math.inf for p in min_ps]
+    return logits.masked_fill_(logits < _column(least, logits), -math.inf)
+
+
+def keep_top_k(logits: torch.Tensor, top_ks: Seq[int]) -> torch.Tensor:
+    """Keep the k largest logits of each row (Fan et al. 2018), in place; 0 keeps all.
+
+    Those equal to the k-th largest stay, all of them.
+    """
+    vocab_size = logits.shape[-1]
+    rows = [i for i, k in enumerate(top_ks) if 0 < k < vocab_size]
+    if not rows:
+        return logits
+    part = logits[rows]
+    last = torch.tensor([top_ks[i] - 1 for i in rows], device=logits.device)[:, None]
+    largest = part.topk(max(top_ks[i] for i in rows), dim=-1).values
+    logits[rows] = part.masked_fill_(part < largest.gather(1, last), -math.inf)
+    return logits
+
+
+def keep_top_p(probabilities: torch.Tensor, top_ps: Seq[float]) -> torch.Tensor:
+    """Keep the nucleus (Holtzman et al. 2020), in place: the others' probabilities become 0.
+
+    probabilities: [n, vocab_size] float64, rows of sum 1. The nucleus is the smallest set of the
+    likeliest tokens that weighs at least top_p; never empty. What stays is not scaled up.
+    """
+    rows = [i for i, p in enumerate(top_ps) if p < 1.0]
+    if not rows:
+        return probabilities
+    part = probabilities[rows]
+    top_p = _column([top_ps[i] for i in rows], part)
+    # All tokens below this together weigh less than 1 − top_p: none is in the nucleus, and most of
+    # a vocabulary need not be sorted.
+    floor = (1.0 - top_p) / part.shape[-1]
+    count = int((part >= floor).sum(dim=-1).max())
+    # `topk` promises no order of equal values: so by id first, then by value, keeping that order.
+    ids = part.topk(count, dim=-1).indices.sort(dim=-1).values
+    values, order = part.gather(1, ids).sort(dim=-1, descending=True, stable=True)
+    weight_before = torch.zeros_like(values)
+    weight_before[:, 1:] = values.cumsum(dim=-1)[:, :-1]
+    stays = (weight_before < top_p) & (values >= floor)
+    stays[:, 0] = True
+    probabilities[rows] = torch.zeros_like(part).scatter_(1, ids.gather(1, order), values * stays)
+    return probabilities
+
+
+def _column(values: list[float], like: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64, device=like.device)[:, None]
