@@ -149,28 +149,6 @@ def with_template(tiny_dir, tmp_path, template):
     return Tokenizer(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{% for",
-        "{{ messages.__class__.__mro__[1].__subclasses__() }}",
-        "{{ raise_exception('no system message') }}",
-        "{{ 1 / 0 }}",
-        "{{ messages[0].content.nothing.there }}",
-        "{{ messages.append(1) }}",
-    ],
-)
-def test_a_bad_or_hostile_template_is_one_clear_error(tiny_dir, tmp_path, template):
-    tokenizer = with_template(tiny_dir, tmp_path, template)
-    with pytest.raises(ModelError, match="template"):
-        tokenizer.apply_chat_template([{"role": "user", "content": "hi"}])
-
-
-def test_no_template(tiny_dir, tmp_path):
-    with pytest.raises(ModelError, match="no chat template"):
-        with_template(tiny_dir, tmp_path, None).apply_chat_template([])
-
-
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"model": {"type": "BPE"}}', "null"])
 def test_a_damaged_tokenizer_is_one_clear_error(tmp_path, content):
     (tmp_path / "tokenizer.json").write_text(content)
