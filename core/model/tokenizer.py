@@ -37,6 +37,9 @@ class Tokenizer:
             self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(raw))
         except Exception as error:  # the native library raises plain Exception
             raise ModelFileError(f"tokenizer.json cannot be used: {error}") from error
+        # Left over from training: they would cut or lengthen prompts unasked.
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
         settings = directory / "tokenizer_config.json"
         config = read_json_object(settings) if settings.is_file() else {}
         self._chat_template = ChatTemplate(directory, config)

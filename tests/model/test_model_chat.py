@@ -5,6 +5,7 @@ import json
 import pytest
 import tiny_llama
 
+from core.__main__ import main
 from core.model import chat_template, template_worker
 from core.model.chat_template import ChatTemplate
 from core.model.errors import ModelError, ModelFileError
@@ -269,6 +270,30 @@ def test_messages_that_are_no_json_or_too_long(tmp_path, monkeypatch):
     monkeypatch.setattr(chat_template, "MAX_INPUT_CHARS", 1000)
     with pytest.raises(ModelError, match="longer than 1,000"):
         template.render([{"role": "user", "content": "x" * 1000}])
+
+
+def test_the_command_encodes_a_chat_with_one_token_at_the_beginning(tmp_path, capsys):
+    """A tokenizer that adds a BOS must not add it to a template's own."""
+    path = tiny_llama.write_checkpoint(tmp_path / "tiny")
+    directory(path, "{{ bos_token }}" + CHATML)
+    raw = json.loads((path / "tokenizer.json").read_text())
+    bos = {"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}
+    raw["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [bos, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {
+            "<|endoftext|>": {"id": "<|endoftext|>", "ids": [0], "tokens": ["<|endoftext|>"]}
+        },
+    }
+    (path / "tokenizer.json").write_text(json.dumps(raw))
+    tokenizer = Tokenizer(path)
+    text = tokenizer.apply_chat_template([{"role": "user", "content": "hi"}])
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert ids[0] == 0 and tokenizer.encode(text)[:2] == [0, 0]
+    options = ["--max-tokens", "1", "--dtype", "float32", "--json"]
+    assert main(["generate", "hi", "--chat", "--model", str(path), *options]) == 0
+    assert json.loads(capsys.readouterr().out)["num_prompt_tokens"] == len(ids)
 
 
 # -- where templates stand ---------------------------------------------------------------------

@@ -171,6 +171,27 @@ def test_nested_content_of_named_tokens(tiny_dir, tmp_path):
     assert tokenizer.apply_chat_template([]) == ""
 
 
+def test_truncation_and_padding_of_the_file_do_not_count(tiny_dir, tmp_path):
+    raw = json.loads((tiny_dir / "tokenizer.json").read_text())
+    raw["truncation"] = {
+        "direction": "Right",
+        "max_length": 2,
+        "strategy": "LongestFirst",
+        "stride": 0,
+    }
+    raw["padding"] = {
+        "strategy": {"Fixed": 1 << 40},
+        "direction": "Right",
+        "pad_to_multiple_of": None,
+        "pad_id": 0,
+        "pad_type_id": 0,
+        "pad_token": "<|endoftext|>",
+    }
+    (tmp_path / "tokenizer.json").write_text(json.dumps(raw))
+    text = "the block table maps the tokens"
+    assert Tokenizer(tmp_path).encode(text) == Tokenizer(tiny_dir).encode(text)
+
+
 @pytest.mark.model
 def test_smollm_tokens_equal_transformers(model_dir):
     transformers = pytest.importorskip("transformers")
