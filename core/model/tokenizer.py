@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
+from core.model.chat_template import ChatTemplate
 from core.model.config_fields import read_json_object
 from core.model.errors import ModelError, ModelFileError
 
@@ -37,14 +37,12 @@ class Tokenizer:
             self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(raw))
         except Exception as error:  # the native library raises plain Exception
             raise ModelFileError(f"tokenizer.json cannot be used: {error}") from error
+        # Left over from training: they would cut or lengthen prompts unasked.
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
         settings = directory / "tokenizer_config.json"
         config = read_json_object(settings) if settings.is_file() else {}
-        self._chat_template = _chat_template(directory, config)
-        self._named = {
-            key: value["content"] if isinstance(value, dict) else value
-            for key, value in config.items()
-            if key.endswith("_token") and isinstance(value, str | dict)
-        }
+        self._chat_template = ChatTemplate(directory, config)
         added = self._tokenizer.get_added_tokens_decoder()
         self._special = {i: token.content for i, token in added.items() if token.special}
         self._added = {i: token.content for i, token in added.items()}
@@ -110,35 +108,18 @@ class Tokenizer:
         return {t: self._display(t) for t in token_ids}
 
     def apply_chat_template(
-        self, messages: Seq[Mapping[str, str]], add_generation_prompt: bool = True
+        self,
+        messages: Seq[Mapping[str, Any]],
+        add_generation_prompt: bool = True,
+        tools: Seq[Mapping[str, Any]] | None = None,
+        **variables: Any,
     ) -> str:
-        """A conversation as the text that the model was trained on.
+        """A conversation as the text that the model was trained on (see `ChatTemplate.render`).
 
-        messages: {"role", "content"} each. Raises ModelError if the model has no template or the
-        template refuses the messages. The template comes with the model, so it runs in a sandbox.
+        The text holds its control tokens, the first among them: encode it with
+        `add_special_tokens=False`.
         """
-        if self._chat_template is None:
-            raise ModelError("this model has no chat template")
-        from jinja2 import TemplateError
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-        def refuse(message: str) -> None:
-            raise TemplateError(message)
-
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-        environment.globals["raise_exception"] = refuse
-        try:
-            return environment.from_string(self._chat_template).render(
-                messages=[dict(m) for m in messages],
-                add_generation_prompt=add_generation_prompt,
-                **self._named,
-            )
-        except (TemplateError, ArithmeticError, TypeError, ValueError, KeyError) as error:
-            raise ModelError(f"the chat template failed: {error}") from error
-
-    @cached_property
-    def _size(self) -> int:
-        return self.vocab_size
+        return self._chat_template.render(messages, add_generation_prompt, tools, **variables)
 
     def _piece(self, token_id: int) -> str | None:
         """The vocabulary's spelling. The native library takes 32-bit ids only."""
@@ -180,15 +161,3 @@ def _uses(decoder: Any, kind: str) -> bool:
     if decoder.get("type") == kind:
         return True
     return any(_uses(part, kind) for part in decoder.get("decoders", ()))
-
-
-def _chat_template(directory: Path, config: Mapping[str, Any]) -> str | None:
-    """From `chat_template.jinja` (newer) or `tokenizer_config.json`: a text or a named list."""
-    path = directory / "chat_template.jinja"
-    if path.is_file():
-        return path.read_text(encoding="utf-8")
-    value = config.get("chat_template")
-    if isinstance(value, list):
-        named = {v.get("name"): v.get("template") for v in value if isinstance(v, dict)}
-        value = named.get("default")
-    return value if isinstance(value, str) else None

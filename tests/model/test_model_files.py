@@ -6,8 +6,6 @@ import struct
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from core.model import kv_store
@@ -51,26 +49,6 @@ def test_absurd_header_length(copy):
     path.write_bytes(struct.pack("<Q", 2**62) + path.read_bytes()[8:])
     with pytest.raises(ModelFileError, match="cannot hold its header"):
         load(copy)
-
-
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(data=st.data())
-def test_fuzzed_header(copy, tiny_dir, data):
-    """A few bytes changed in the header: refused, or the same names as before; never a crash."""
-    raw = bytearray((tiny_dir / "model.safetensors").read_bytes())
-    header_end = 8 + int.from_bytes(raw[:8], "little")
-    for _ in range(data.draw(st.integers(1, 3))):
-        raw[data.draw(st.integers(0, header_end - 1))] = data.draw(st.integers(0, 255))
-    path = copy / "model.safetensors"
-    path.write_bytes(raw)
-    message = ""
-    try:
-        load(copy)
-    except ModelError as error:
-        message = str(error)
-    assert len(message) < 1000
 
 
 @pytest.mark.parametrize(

@@ -149,28 +149,6 @@ def with_template(tiny_dir, tmp_path, template):
     return Tokenizer(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{% for",
-        "{{ messages.__class__.__mro__[1].__subclasses__() }}",
-        "{{ raise_exception('no system message') }}",
-        "{{ 1 / 0 }}",
-        "{{ messages[0].content.nothing.there }}",
-        "{{ messages.append(1) }}",
-    ],
-)
-def test_a_bad_or_hostile_template_is_one_clear_error(tiny_dir, tmp_path, template):
-    tokenizer = with_template(tiny_dir, tmp_path, template)
-    with pytest.raises(ModelError, match="template"):
-        tokenizer.apply_chat_template([{"role": "user", "content": "hi"}])
-
-
-def test_no_template(tiny_dir, tmp_path):
-    with pytest.raises(ModelError, match="no chat template"):
-        with_template(tiny_dir, tmp_path, None).apply_chat_template([])
-
-
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"model": {"type": "BPE"}}', "null"])
 def test_a_damaged_tokenizer_is_one_clear_error(tmp_path, content):
     (tmp_path / "tokenizer.json").write_text(content)
@@ -191,6 +169,27 @@ def test_nested_content_of_named_tokens(tiny_dir, tmp_path):
     )
     assert Tokenizer(tmp_path).apply_chat_template([]) == "<s>"
     assert tokenizer.apply_chat_template([]) == ""
+
+
+def test_truncation_and_padding_of_the_file_do_not_count(tiny_dir, tmp_path):
+    raw = json.loads((tiny_dir / "tokenizer.json").read_text())
+    raw["truncation"] = {
+        "direction": "Right",
+        "max_length": 2,
+        "strategy": "LongestFirst",
+        "stride": 0,
+    }
+    raw["padding"] = {
+        "strategy": {"Fixed": 1 << 40},
+        "direction": "Right",
+        "pad_to_multiple_of": None,
+        "pad_id": 0,
+        "pad_type_id": 0,
+        "pad_token": "<|endoftext|>",
+    }
+    (tmp_path / "tokenizer.json").write_text(json.dumps(raw))
+    text = "the block table maps the tokens"
+    assert Tokenizer(tmp_path).encode(text) == Tokenizer(tiny_dir).encode(text)
 
 
 @pytest.mark.model
