@@ -464,8 +464,8 @@ class Simulation:
         return [(space, tuple(tokens[:end])) for end in range(self.bs, len(tokens) + 1, self.bs)]
 
     def find_hit(self, sequence):
-        if self.engine["prefix_cache"] == "off":
-            return []
+        if self.engine["prefix_cache"] == "off" or sequence.request.get("prompt_logprobs"):
+            return []  # prompt log-probabilities come from computing every position
         hit = []
         for key in self.keys(sequence)[: (len(sequence.tokens) - 1) // self.bs]:
             block = self.pool.lookup(key)

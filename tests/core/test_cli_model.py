@@ -46,10 +46,30 @@ def test_generate_json_has_the_keys_of_the_contract() -> None:
     assert answer["source"]["dtype"] == "float32"
 
 
+def test_generate_takes_the_settings_of_sampling_and_names_likely_tokens() -> None:
+    done = cli(
+        *("generate", "1, 2, 3, 4, 5,", "--dtype", "float32", "--max-tokens", "20", "--json"),
+        *("--temperature", "0.7", "--top-k", "9", "--top-p", "0.9", "--min-p", "0.01"),
+        *("--repetition-penalty", "1.01", "--seed", "5", "--stop", "8", "--stop", " 9"),
+        *("--logprobs", "2"),
+    )
+    answer = json.loads(ok(done))
+    assert answer["text"] == " 6, 7, " and answer["finish_reason"] == "stop_string"
+    assert [entry["token"] for entry in answer["logprobs"]] == answer["token_ids"]
+    assert all(len(entry["top"]) == 2 for entry in answer["logprobs"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
+        (["--top-k", "-1"], "top_k"),
+        (["--top-p", "0"], "top_p"),
+        (["--min-p", "2"], "min_p"),
+        (["--repetition-penalty", "0"], "repetition_penalty"),
+        (["--stop", ""], "stop"),
+        (["--logprobs", "-1", "--json"], "logprobs"),
+        (["--logprobs", "1"], "--json"),
         (["--max-tokens", "0"], "--max-tokens"),
         (["--temperature", "nan"], "temperature"),
         (["--temperature", "-1"], "temperature"),

@@ -1,9 +1,7 @@
-"""Traps 9 – 14 of prefix caches: keys, collisions, resets, what is cached when, and counting.
+"""Traps 9 – 15 of prefix caches: keys, collisions, resets, what is cached when, and counting.
 
-Not here, because nothing of the kind exists in this version:
-- 13, its half about drafts: there is no speculative decoding; that unwritten slots are never
-  cached is tested.
-- 15: prompt log-probabilities are not offered (`logprobs` is refused with a real model).
+Not here, because nothing of the kind exists in this version: 13, its half about drafts. There is no
+speculative decoding; that unwritten slots are never cached is tested.
 """
 
 from __future__ import annotations
@@ -279,3 +277,36 @@ def test_an_admission_that_fails_for_steps_counts_its_hit_once(cache: str) -> No
     assert admitted - 2 == 3, "it waits for three steps"
     assert seen[:admitted] == [0] * admitted and set(seen[admitted:]) == {1}
     assert run.results["C"]["num_cached_tokens"] == 8
+
+
+# ---- 15: prompt log-probabilities --------------------------------------------------------------
+
+
+@both_caches
+def test_prompt_logprobs_do_not_read_the_cache_but_fill_it(cache: str) -> None:
+    """Trap 15: B computes all 9 tokens although A has cached 8; C finds what B alone cached."""
+    run = run_of(
+        req("A", [*ONE_TO_EIGHT, 9], max_tokens=1),
+        req("B", [*ONE_TO_EIGHT, 30, 31, 32, 33, 34], max_tokens=1, prompt_logprobs=1),
+        req("C", [*ONE_TO_EIGHT, 30, 31, 32, 33, 35], max_tokens=1, arrive_step=2),
+        prefix_cache=cache,
+        max_num_seqs=1,
+    )
+    assert hits(run, "A") + hits(run, "B") + hits(run, "C") == [0, 0, 12]
+    assert run.steps[1]["scheduled"]["B"]["num_scheduled_tokens"] == 13
+
+
+@both_caches
+def test_prompt_logprobs_do_not_read_the_cache_on_resume_either(cache: str) -> None:
+    """Trap 15: B is preempted by A's growth; resumed, it computes everything again."""
+    run = run_of(
+        req("A", [1, 2, 3], max_tokens=11),
+        req("B", [11, 12, 13, 14, 15], max_tokens=6, prompt_logprobs=1),
+        prefix_cache=cache,
+        num_blocks=4,
+        max_model_len=14,
+    )
+    assert events(run, "preempted", sequence="B")
+    assert [e["num_cached_tokens"] for e in events(run, "resumed", sequence="B")] == [0]
+    shared = events(run, "block_shared", sequence="B", cause="hit")
+    assert shared == []
