@@ -112,7 +112,8 @@ class ModelRunner:
 
     @property
     def sliding_window(self) -> int | None:
-        return None
+        """W if every layer slides by the same W: only then nobody needs older blocks."""
+        return self.config.kv_window
 
     @property
     def step_timing(self) -> dict[str, float]:

@@ -41,8 +41,8 @@ class BeamRunner(MemoryRunner):
 
     vocab_size = VOCABULARY
 
-    def __init__(self, block_size: int) -> None:
-        super().__init__(block_size)
+    def __init__(self, block_size: int, window: int | None = None, gives_back: bool = True) -> None:
+        super().__init__(block_size, window, gives_back)
         self._eos = frozenset({EOS})
         self._source = self._source | {"device": "CPU", "model": "pseudo"}
 
@@ -142,8 +142,10 @@ def random_case(seed: int) -> Scenario:
     return build(engine, requests)
 
 
-def run(scenario: Scenario) -> tuple[Engine, Run]:
-    engine = Engine(scenario, BeamRunner(scenario.engine.block_size), debug=True, label="LIVE")
+def run(scenario: Scenario, window: int | None = None) -> tuple[Engine, Run]:
+    config = scenario.engine
+    runner = BeamRunner(config.block_size, window, config.prefix_cache != "radix")
+    engine = Engine(scenario, runner, debug=True, label="LIVE")
     return engine, engine.run_to_end()
 
 
@@ -155,7 +157,7 @@ def answers(engine: Engine, index: int) -> list[tuple[list[int], float | None]]:
 
 def assert_case(seed: int) -> tuple[int, int]:
     scenario = random_case(seed)
-    engine, result = run(scenario)
+    engine, result = run(scenario, random.Random(seed).choice([None, None, 1, 3, 8]))
     config = scenario.engine
     for index, spec in enumerate(scenario.requests):
         if not spec.beam_width or spec.cancel_step is not None:
@@ -179,7 +181,7 @@ def assert_case(seed: int) -> tuple[int, int]:
 @pytest.mark.parametrize("part", range(4))
 def test_the_engine_finds_what_a_naive_search_finds(part: int) -> None:
     seen = [assert_case(seed) for seed in range(60 * part, 60 * (part + 1))]
-    assert sum(preempted for preempted, _ in seen) > 4
+    assert sum(preempted for preempted, _ in seen) > 2
     assert sum(pruned for _, pruned in seen) > 100
 
 
