@@ -65,7 +65,7 @@ class Engine:
         self.runner = runner
         self.recorder = Recorder() if trace else None
         emit = self.recorder.emit if self.recorder else None
-        self.kv = make_kv_manager(self.config, emit)
+        self.kv = make_kv_manager(self.config, emit, runner.sliding_window)
         self.scheduler = Scheduler(self.config, self.kv, emit)
         self.requests: list[Request] = []
         self.num_steps = 0
@@ -342,6 +342,7 @@ class Engine:
             token_text=self.runner.token_text(sorted(used)),
             eos_token_ids=sorted(self.runner.eos_token_ids),
             kv_bytes_per_token=self.runner.kv_bytes_per_token,
+            sliding_window=self.runner.sliding_window,
         )
 
 

@@ -90,6 +90,8 @@ def verify_tokens(run: Run) -> None:
     again = record(run.scenario, dtype=source["dtype"], device=kind)
     if again.header["source"]["model_sha256"] != source["model_sha256"]:
         raise MismatchError("the weights differ from those that were recorded")
+    if again.header["sliding_window"] != run.header.get("sliding_window"):
+        raise MismatchError("header.sliding_window is not the model's")
     if again.header["source"]["device"] != source["device"]:
         raise UnsupportedError(
             f"recorded on {source['device']}, this is {again.header['source']['device']}"

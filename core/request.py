@@ -22,6 +22,9 @@ Tag = tuple[str, str]
 Namespace = tuple[Tag | None, Tag | None]
 """(("adapter", name) or None, ("salt", value) or None): prefixes are shared only within one."""
 
+GIVEN_BACK = -1
+"""An entry of a block table that names no block: the model's sliding window has passed it."""
+
 
 class Status(Enum):
     """Where a sequence stands."""
@@ -114,11 +117,12 @@ class Sequence:
     """A request's tokens and the blocks that hold their keys and values.
 
     tokens: prompt and outputs, array('q'). num_computed_tokens: leading tokens whose keys and
-    values are in `block_table`. num_places: sequences it stands for (n before the fork, then 1).
-    block_keys: memo of the chained keys of its full blocks. num_cached_blocks: leading blocks of
-    the table that are matchable. num_preemptions: how often it was sent back to the queue.
-    logprobs: one for each output token, where the request asks for them. cumulative_logprob,
-    beam_score: of a beam (see `core.sched.beams`); the score is there once it has ended.
+    values are in `block_table`. block_table: block ids; the first entries may be GIVEN_BACK.
+    num_places: sequences it stands for (n before the fork, then 1). block_keys: memo of the
+    chained keys of its full blocks. num_cached_blocks: leading blocks of the table that are
+    matchable. num_preemptions: how often it was sent back to the queue. logprobs: one for each
+    output token, where the request asks for them. cumulative_logprob, beam_score: of a beam (see
+    `core.sched.beams`); the score is there once it has ended.
     """
 
     __slots__ = (

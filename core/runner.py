@@ -114,7 +114,7 @@ class Runner(Protocol):
 
     @property
     def sliding_window(self) -> int | None:
-        """W if every layer of the model sees the last W tokens only: older blocks may go."""
+        """W if every layer sees only the last W tokens, the newest included; None: all tokens."""
         ...
 
     @property
@@ -150,16 +150,18 @@ class ScriptedRunner:
     A text prompt's tokens are its UTF-8 bytes. Sampled tokens come from `output_tokens`; without
     a script token j of sequence s of request i is 10⁶(i+1) + 10⁴s + j.
 
-    eos_token_ids, source: given when a recorded run of a real model is run again, so that it ends
-    where the model ended.
+    eos_token_ids, source, sliding_window: given when a recorded run of a real model is run again,
+    so that it ends where the model ended and gives back what the model could see no more.
     """
 
     def __init__(
         self,
         eos_token_ids: frozenset[int] = frozenset(),
         source: dict[str, Any] | None = None,
+        sliding_window: int | None = None,
     ) -> None:
         self._eos = eos_token_ids
+        self._window = sliding_window
         self._source = source or {
             "device": None,
             "dtype": None,
@@ -185,7 +187,7 @@ class ScriptedRunner:
 
     @property
     def sliding_window(self) -> int | None:
-        return None
+        return self._window
 
     @property
     def step_timing(self) -> dict[str, float]:

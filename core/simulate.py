@@ -42,6 +42,8 @@ def verify(run: Run) -> None:
     scripted = run.header["source"]["model"] == "none"
     if scripted != (run.header["label"] == "SIMULATED"):
         raise MismatchError(f"label {run.header['label']} for source {run.header['source']}")
+    if scripted and run.header.get("sliding_window") is not None:
+        raise MismatchError("header.sliding_window: a script has no model, and so no window")
     runner = ScriptedRunner() if scripted else _RecordedRunner(run)
     again = Engine(_as_scripted(run), runner, label=run.header["label"])
     for index, recorded in enumerate(run.steps):
@@ -130,6 +132,7 @@ class _RecordedRunner(ScriptedRunner):
         super().__init__(
             eos_token_ids=frozenset(run.header.get("eos_token_ids", ())),
             source=run.header["source"],
+            sliding_window=run.header.get("sliding_window"),
         )
         self._tokens = output_tokens(run)
         self._candidates = [record.get("candidates", {}) for record in run.steps]

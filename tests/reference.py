@@ -10,6 +10,7 @@ It imports nothing but the standard library and shares no code with what it chec
 
 The scenario is a valid `scenario/1` with model "none". `count`, if given, is a Counter that
 receives how often each rule of the specification was met, to see what a set of scenarios covers.
+`window`, if given: every layer of the model sees only that many last tokens.
 """
 
 import copy
@@ -98,7 +99,7 @@ class Pool:
         return self.clock
 
     def refs(self):
-        return Counter(block for table in self.tables_of() for block in table)
+        return Counter(block for table in self.tables_of() for block in table if block != -1)
 
     def ref(self, block):
         return self.refs()[block]
@@ -179,7 +180,9 @@ class Pool:
 
     def release_table(self, table, step):
         while table:
-            self.released(table.pop(), step)
+            block = table.pop()
+            if block != -1:
+                self.released(block, step)
 
     # -- the prefix caches
 
@@ -217,7 +220,8 @@ class Pool:
 
 
 class Simulation:
-    def __init__(self, scenario, count):
+    def __init__(self, scenario, count, window):
+        self.window = window
         self.engine = dict(ENGINE_DEFAULTS, **scenario.get("engine", {}))
         self.bs = self.engine["block_size"]
         # `watermark` is an exact decimal: what the file shows, not its binary neighbour.
@@ -281,6 +285,8 @@ class Simulation:
         self.pool.check()
         self.sample()
         self.cache_new_blocks()
+        self.pool.check()
+        self.give_back()
         self.pool.check()
         self.finish()
         self.pool.check()
@@ -467,7 +473,19 @@ class Simulation:
         if self.engine["prefix_cache"] == "off" or sequence.request.get("prompt_logprobs"):
             return []  # prompt log-probabilities come from computing every position
         hit = []
-        for key in self.keys(sequence)[: (len(sequence.tokens) - 1) // self.bs]:
+        keys = self.keys(sequence)[: (len(sequence.tokens) - 1) // self.bs]
+        if self.window and self.engine["prefix_cache"] == "hash":
+            # The longest prefix whose last blocks, as far as the window reaches, are all cached.
+            reach = max(1, ceil_div(self.window - 1, self.bs))
+            for length in range(len(keys), 0, -1):
+                first = max(0, length - reach)
+                blocks = [self.pool.lookup(key) for key in keys[first:length]]
+                if None not in blocks:
+                    if any(self.pool.lookup(key) is None for key in keys[:first]):
+                        self.count["window: hits behind a hole"] += 1
+                    return [-1] * first + blocks
+            return []
+        for key in keys:
             block = self.pool.lookup(key)
             if block is None:
                 break
@@ -556,7 +574,8 @@ class Simulation:
                     if head.outputs:
                         self.count["hits on resume"] += 1
                 for block in hit:
-                    self.pool.cached[block]["hits"] += 1
+                    if block != -1:
+                        self.pool.cached[block]["hits"] += 1
                 head.table.extend(hit)  # an idle block of the hit is in use from here on
                 while len(head.table) < ceil_div(hit_tokens + n, self.bs):
                     self.pool.take_into(head.table, self.count)
@@ -652,6 +671,22 @@ class Simulation:
             for block in reversed(duplicates):
                 self.pool.released(block, self.step)
 
+    # ------------------------------------------------------------------ the sliding window
+
+    def give_back(self):
+        if not self.window or self.contiguous or self.engine["prefix_cache"] == "radix":
+            return
+        for sequence, _, _ in self.turns:
+            for index in reversed(range(len(sequence.table))):
+                block = sequence.table[index]
+                behind = (index + 1) * self.bs <= sequence.computed - (self.window - 1)
+                if block != -1 and behind:
+                    sequence.table[index] = -1
+                    self.pool.released(block, self.step)
+                    self.count["window: given back"] += 1
+                    if self.pool.ref(block):
+                        self.count["window: given back, still shared"] += 1
+
     # ------------------------------------------------------------------ 6: finish
 
     def finish_reason(self, sequence):
@@ -735,6 +770,6 @@ class Simulation:
         }
 
 
-def simulate(scenario, count=None):
+def simulate(scenario, count=None, window=None):
     """One record per step of a valid scenario with model "none"."""
-    return Simulation(scenario, Counter() if count is None else count).run()
+    return Simulation(scenario, Counter() if count is None else count, window).run()

@@ -10,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from core.errors import KVScopeError
+from core.request import GIVEN_BACK
 from ui import catalogue, runs
 
 MAX_BLOCKS, MAX_BLOCK_SIZE, MAX_STEPS = 16, 6, 40
@@ -104,11 +105,13 @@ def _frame(run: Json, record: Json, state: Json, computed: dict[str, int]) -> Js
         for owner in twins.get(name, [name]):
             table = state["block_tables"].get(owner, [])
             for position in range(end - share["num_scheduled_tokens"], end):
-                if position // size < len(table):
+                if position // size < len(table) and table[position // size] != GIVEN_BACK:
                     written.add((table[position // size], position % size))
     for name, table in state["block_tables"].items():
         tokens = header["prompts"][name.split("#")[0]] + state["outputs"].get(name, [])
         for i, block in enumerate(table):
+            if block == GIVEN_BACK:
+                continue
             cell = blocks[block]
             if cell is not None and not cell["idle"]:
                 cell["owners"].append(name)

@@ -25,8 +25,11 @@ def reserve_blocks(config: EngineConfig, num_prompt_tokens: int, max_tokens: int
 class ContiguousKVManager:
     """The same interface as `KVCacheManager`, with reservations instead of paging.
 
-    Free blocks are kept as extents: `_starts` (ascending) and `_lengths`.
+    Free blocks are kept as extents: `_starts` (ascending) and `_lengths`. A model's sliding window
+    changes nothing: a run is given back whole.
     """
+
+    sliding_window: int | None = None
 
     def __init__(self, config: EngineConfig, emit: Emit | None = None) -> None:
         self.block_size = config.block_size
@@ -87,6 +90,9 @@ class ContiguousKVManager:
 
     def cache_blocks(self, seq: Sequence, start: int, stop: int) -> None:
         return
+
+    def release_before_window(self, seq: Sequence) -> None:
+        raise AssertionError("a contiguous reservation is given back whole")
 
     def release(self, seq: Sequence, reason: str) -> None:
         """Give the run back, merged with its free neighbours."""

@@ -9,19 +9,31 @@ A sequence's tokens fill its blocks in logical order; the blocks lie anywhere in
 Who may write where: a sequence writes only behind its computed tokens. A block with one reference
 is its own; a shared one is copied before the first write (copy-on-write), unless the others have
 copied it already and it is the last holder.
+
+If every layer of the model sees only the last W tokens, what lies before the last W − 1 computed
+ones is never read again. After each step those blocks are given back and their entries become −1:
+
+    W 6, 13 computed   0 1 2 3 | 4 5 6 7 | 8 9 10 11 | 12 . . .      8 … 12 are read again
+    block_table           −1        −1         [9]        [5]
+
+So a sequence holds at most ⌈(W − 1) / block_size⌉ + 1 blocks beside those of its present chunk.
+Not under the radix tree, which keeps whole paths (see `core.prefix.radix_cache`), and not with
+contiguous allocation, which reserves.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 from typing import Any
 
 from core.config import EngineConfig
 from core.kv.block_pool import BlockPool
+from core.kv.block_table import held_blocks
 from core.prefix.base import Emit, NoPrefixCache, PrefixCache
 from core.prefix.hash_cache import HashPrefixCache
 from core.prefix.radix_cache import RadixPrefixCache
-from core.request import Sequence
+from core.request import GIVEN_BACK, Sequence
 
 _CACHES: dict[str, type[PrefixCache]] = {
     "radix": RadixPrefixCache,
@@ -34,15 +46,19 @@ class KVCacheManager:
     """Paged allocation: gives sequences blocks and takes them back.
 
     step: the present step, for `last_used`. copies: (src, dst) of the step so far, in order.
+    sliding_window: tokens that every layer of the model sees, the newest included; None if the
+    whole context, or if the cache keeps whole paths, so that nothing is given back before the end.
     """
 
-    def __init__(self, config: EngineConfig, emit: Emit | None = None) -> None:
+    def __init__(
+        self, config: EngineConfig, emit: Emit | None = None, sliding_window: int | None = None
+    ) -> None:
         self.block_size = config.block_size
         self.emit = emit
         self.pool = BlockPool(config.num_blocks)
-        self.cache = _CACHES[config.prefix_cache](
-            self.pool, config.block_size, config.eviction, emit
-        )
+        kind = _CACHES[config.prefix_cache]
+        self.sliding_window = None if kind.keeps_whole_paths else sliding_window
+        self.cache = kind(self.pool, config.block_size, config.eviction, emit, self.sliding_window)
         self.step = 0
         self.copies: list[tuple[int, int]] = []
         self._last_used: dict[int, int] = {}
@@ -53,9 +69,10 @@ class KVCacheManager:
         return self.pool.num_free
 
     def find_prefix(self, seq: Sequence) -> list[int]:
-        """The cached blocks of a waiting sequence's prefix. Changes nothing.
+        """The cached blocks of a waiting sequence's prefix, as a table. Changes nothing.
 
         At most ⌊(num_tokens − 1) / block_size⌋: the last token must be computed to sample the next.
+        Entries that the sliding window does not reach are GIVEN_BACK from the start.
         None for a request that wants its prompt's log-probabilities: they come from computing every
         position. Its blocks are cached all the same.
         """
@@ -66,15 +83,17 @@ class KVCacheManager:
     def num_idle(self, blocks: list[int]) -> int:
         """How many of a hit's blocks lie in the free list: once taken, they are not free."""
         refs = self.pool.ref_counts
-        return sum(not refs[block] for block in blocks)
+        return sum(not refs[block] for block in held_blocks(blocks))
 
     def admit(self, seq: Sequence, hit: list[int]) -> None:
         """Start a table with the blocks of a hit. The caller has made sure that the rest fits."""
         if hit:
-            self.cache.lock(seq, hit)
+            blocks = held_blocks(hit)
+            self.cache.lock(seq, blocks)
             seq.block_table = list(hit)
             if self.emit is not None:
-                self.emit(("block_shared", seq.request.id, seq.id, "hit", list(hit), 0))
+                index = len(hit) - len(blocks)
+                self.emit(("block_shared", seq.request.id, seq.id, "hit", list(blocks), index))
         seq.num_computed_tokens = len(hit) * self.block_size
         seq.num_cached_blocks = len(hit)
 
@@ -128,20 +147,44 @@ class KVCacheManager:
             twin.block_table = list(seq.block_table)
             twin.num_cached_blocks = seq.num_cached_blocks
             twin.block_keys = list(seq.block_keys)
-            self.pool.touch(seq.block_table)
+            self.pool.touch(held_blocks(seq.block_table))
 
     def cache_blocks(self, seq: Sequence, start: int, stop: int) -> None:
         """Blocks start … stop − 1 of the table have just been filled: make them matchable."""
         self.cache.insert(seq, start, stop)
 
+    def release_before_window(self, seq: Sequence) -> None:
+        """Give back the blocks that lie wholly before the last W − 1 computed tokens, tail first.
+
+        Entry i is one of them if (i + 1) · block_size ≤ num_computed_tokens − (W − 1).
+        """
+        assert self.sliding_window is not None
+        table = seq.block_table
+        stop = (seq.num_computed_tokens - self.sliding_window + 1) // self.block_size
+        start = stop
+        while start > 0 and table[start - 1] != GIVEN_BACK:
+            start -= 1
+        if start >= stop:
+            return
+        blocks = table[start:stop]
+        self._last_used.update(dict.fromkeys(blocks, self.step))
+        if self.emit is None:
+            self.cache.unlock(blocks)
+        else:
+            self._free_traced(seq, "window", blocks, self.emit, start)
+        table[start:stop] = [GIVEN_BACK] * (stop - start)
+
     def release(self, seq: Sequence, reason: str) -> None:
         """Give up the whole table, tail first."""
         table = seq.block_table
-        self._last_used.update(dict.fromkeys(table, self.step))
+        blocks = held_blocks(table)
+        self._last_used.update(dict.fromkeys(blocks, self.step))
         if self.emit is None:
-            self.cache.unlock(table)
-        elif table:
-            self._release_traced(seq, reason, self.emit)
+            self.cache.unlock(blocks)
+        elif blocks:
+            self._free_traced(seq, reason, blocks, self.emit)
+        elif table:  # all of it was given back before, and yet the table ends here
+            self.emit(("blocks_freed", seq.request.id, seq.id, reason, [], "front", None))
         seq.block_table = []
         seq.num_cached_blocks = 0
 
@@ -197,13 +240,20 @@ class KVCacheManager:
         seq.block_table[entry] = dst
         self.pool.free_one(src)
 
-    def _release_traced(self, seq: Sequence, reason: str, emit: Emit) -> None:
+    def _free_traced(
+        self, seq: Sequence, reason: str, blocks: list[int], emit: Emit, start: int | None = None
+    ) -> None:
+        """Free the blocks tail first and say where they went.
+
+        start: the table entry of the first one, where the rest of the table stays.
+        """
+        entry_of = None if start is None else dict(zip(blocks, count(start), strict=False))
         pool = self.pool
         held: list[int] = []
         front: list[int] = []
         idle: list[int] = []
         before: list[int] = []
-        for block in reversed(seq.block_table):
+        for block in reversed(blocks):
             pool.free_one(block)
             if pool.ref_counts[block]:
                 held.append(block)
@@ -213,14 +263,12 @@ class KVCacheManager:
             else:
                 front.append(block)
         who = (seq.request.id, seq.id, reason)
-        if held:
-            emit(("blocks_freed", *who, held, "held", None))
-        if front:
-            emit(("blocks_freed", *who, front, "front", None))
-        if idle:
-            at_back = all(other < 0 for other in before)
-            emit(
-                ("blocks_freed", *who, idle, "back", None)
-                if at_back
-                else ("blocks_freed", *who, idle, "before", before)
-            )
+        at_back = all(other < 0 for other in before)
+        for to, group, places in (
+            ("held", held, None),
+            ("front", front, None),
+            ("back", idle, None) if at_back else ("before", idle, before),
+        ):
+            if group:
+                entries = None if entry_of is None else [entry_of[block] for block in group]
+                emit(("blocks_freed", *who, group, to, places, entries))

@@ -16,6 +16,8 @@ from core.request import Sequence
 class NoKVManager:
     """The same interface as `KVCacheManager`, without blocks. The whole pool stays free."""
 
+    sliding_window: int | None = None
+
     def __init__(self, config: EngineConfig, emit: Emit | None = None) -> None:
         self.block_size = config.block_size
         self.step = 0
@@ -39,6 +41,9 @@ class NoKVManager:
 
     def cache_blocks(self, seq: Sequence, start: int, stop: int) -> None:
         raise AssertionError("no block is ever full")
+
+    def release_before_window(self, seq: Sequence) -> None:
+        raise AssertionError("there is nothing to give back")
 
     def release(self, seq: Sequence, reason: str) -> None:
         """There is nothing to give up."""

@@ -29,12 +29,24 @@ class PrefixCache(ABC):
 
     hits: by block id, admissions and resumes that took it since it was cached.
     emit: receives events, or None when nothing is traced.
+    sliding_window: tokens that every layer of the model sees; None: the whole context.
+    keeps_whole_paths: blocks may not be given back before those that follow them.
     """
 
-    def __init__(self, pool: BlockPool, block_size: int, eviction: str, emit: Emit | None) -> None:
+    keeps_whole_paths = False
+
+    def __init__(
+        self,
+        pool: BlockPool,
+        block_size: int,
+        eviction: str,
+        emit: Emit | None,
+        sliding_window: int | None = None,
+    ) -> None:
         self.pool = pool
         self.block_size = block_size
         self.emit = emit
+        self.sliding_window = sliding_window
         self.hits = [0] * pool.num_blocks
         self._cached_at: dict[int, int] = {}
         self._num_cachings = 0
@@ -66,6 +78,7 @@ class PrefixCache(ABC):
     def match(self, seq: Sequence, max_blocks: int) -> list[int]:
         """The longest cached prefix of the sequence's tokens, at most `max_blocks` blocks.
 
+        As the first entries of a table: GIVEN_BACK where the sliding window does not reach.
         Changes nothing.
         """
 

@@ -5,6 +5,11 @@ looking up its blocks' keys one after another until one is missing. Equal prefix
 step stay side by side under one key; a hit takes the one cached first. Nothing ties a child to its
 parent: a parent can be evicted first, and the child stays matchable but unreachable until an equal
 parent is cached again.
+
+With a sliding window of W tokens the next token sees only the last W − 1 of the prefix, so a hit
+needs only the last ⌈(W − 1) / block_size⌉ blocks (all of a shorter prefix, and never less than one:
+a hit is something that was found). They are looked for from the end of the prefix. What lay before
+them may be gone; that it was the same prefix is what the chained key says.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from typing import Any, NamedTuple
 
 from core.kv.hashing import block_keys, root_key, short
 from core.prefix.base import PrefixCache
-from core.request import Sequence
+from core.request import GIVEN_BACK, Sequence
 
 
 class CachedBlock(NamedTuple):
@@ -34,6 +39,8 @@ class HashPrefixCache(PrefixCache):
         self._cached: dict[int, CachedBlock] = {}
 
     def match(self, seq: Sequence, max_blocks: int) -> list[int]:
+        if self.sliding_window is not None:
+            return self._match_window(seq, max_blocks, self.sliding_window)
         found: list[int] = []
         parent = root_key(seq.request.namespace) if max_blocks else b""
         for i, key in enumerate(block_keys(seq, max_blocks, self.block_size)[:max_blocks]):
@@ -43,6 +50,22 @@ class HashPrefixCache(PrefixCache):
             found.append(blocks[0])
             parent = key
         return found
+
+    def _match_window(self, seq: Sequence, max_blocks: int, window: int) -> list[int]:
+        """`match` from the end: the first run of cached blocks that is long enough is the hit."""
+        needed = max(1, -(-(window - 1) // self.block_size))
+        keys = block_keys(seq, max_blocks, self.block_size)
+        found: list[int] = []  # the run, last block first
+        for i in range(max_blocks - 1, -1, -1):
+            blocks = self._blocks.get(keys[i])
+            parent = keys[i - 1] if i else root_key(seq.request.namespace)
+            if blocks is None or not self._holds(blocks[0], parent, self._tokens(seq, i)):
+                found = []
+                continue
+            found.append(blocks[0])
+            if len(found) == needed:
+                return [GIVEN_BACK] * i + found[::-1]
+        return found[::-1]  # nothing, or a whole prefix that is shorter than the window
 
     def insert(self, seq: Sequence, start: int, stop: int) -> None:
         if start > seq.num_cached_blocks:

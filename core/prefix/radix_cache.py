@@ -9,6 +9,11 @@ rewritten to the blocks of the first (the canonical ones), and its duplicates ar
                                             └── [question B: 4 5]
 
 Tokens are kept as bytes (int64, native order), so comparing a prefix is one `startswith`.
+
+A path is always whole, also for a model with a sliding window: a block can only be evicted after
+its cached children, so one given back while the blocks behind it are held could not be taken by
+anybody, and would only seem to be free. With the tree such a model's blocks are therefore kept
+until the sequence ends, and a hit is the whole path.
 """
 
 from __future__ import annotations
@@ -45,6 +50,7 @@ class Node:
 class RadixPrefixCache(PrefixCache):
     """See the module's docstring. Adapters and salts have roots of their own and share no node."""
 
+    keeps_whole_paths = True
     _leaf_first: LeafFirstFIFO | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

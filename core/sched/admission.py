@@ -54,8 +54,9 @@ def lacks_blocks(
 
     It must find free: blocks for *all* its tokens, minus those of its hit; beyond the blocks `owed`
     to running sequences, and beyond the `watermark` (0 if nothing runs: the only request is never
-    held back). Blocks of the hit that lie in the free list are about to leave it. This is a check,
-    not a reservation.
+    held back). Blocks of the hit that lie in the free list are about to leave it. An entry of the
+    hit that a sliding window does not reach needs no block and takes none. This is a check, not a
+    reservation.
     """
     if isinstance(kv, NoKVManager):
         return None
@@ -91,6 +92,8 @@ def blocks_at_most(config: EngineConfig, request: Request) -> int:
 
     The last token sampled is never computed and needs no slot. For n > 1, and for beams, the full
     blocks of the prompt are shared, the rest is needed n times. Without a KV cache there are none.
+    What a sliding window gives back on the way does not count: if the sequence is preempted, its
+    resume asks for blocks for all its tokens again.
     """
     if not config.kv_cache:
         return 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Listing
 from typing import TYPE_CHECKING
 
+from core.kv.block_table import held_blocks
 from core.request import Request, Sequence, Status
 from core.runner import Candidate, TokenLogprobs
 from core.sched.beams import BeamGroup, Continuation
@@ -64,7 +65,7 @@ class BeamSteps:
         scheduler.running[place : place + 1] = beams
         if scheduler.emit is not None:
             names = [beam.id for beam in beams]
-            blocks = list(beams[0].block_table)
+            blocks = list(held_blocks(beams[0].block_table))
             scheduler.emit(("forked", request.id, beams[0].id, names, blocks, None))
         return beams
 
@@ -141,7 +142,7 @@ class BeamSteps:
             _insert_behind(group.beams, parent, twins)
         if scheduler.emit is not None:
             names = [parent.id, *(twin.id for twin in twins)]
-            blocks = list(parent.block_table)
+            blocks = list(held_blocks(parent.block_table))
             scheduler.emit(("forked", request.id, parent.id, names, blocks, True))
         return twins
 

@@ -4,7 +4,8 @@ There is no prefill phase and no decode phase. A sequence has `num_tokens` and
 `num_computed_tokens`; each step it gets some tokens until it has caught up, and then it samples.
 
     step k:  cancels, arrivals ─▶ running: grant, preempt ─▶ waiting: admit ─▶ forward ─▶
-             sample, fork ─▶ cache the blocks just filled ─▶ finish, release
+             sample, fork ─▶ cache the blocks just filled ─▶ give back what the sliding window
+             has passed ─▶ finish, release
 
 `core/engine.py` calls these in turn.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.config import EngineConfig
+from core.kv.block_table import held_blocks
 from core.kv.choose import KVManager
 from core.kv.manager import KVCacheManager
 from core.prefix.base import Emit
@@ -278,7 +280,9 @@ class Scheduler:
         token, in the order of sampling.
         """
         block_size = self.config.block_size
+        windowed = self.kv.sliding_window is not None
         filled: list[tuple[Sequence, int, int]] = []
+        advanced: list[Sequence] = []
         grown: list[Sequence] = []
         for i, (item, tokens) in enumerate(zip(batch.scheduled, output.token_ids, strict=True)):
             seq = item.seq
@@ -293,10 +297,14 @@ class Scheduler:
                     self._append(twin, token, grown)
             if stop // block_size > start // block_size:
                 filled += [(seq, start // block_size, stop // block_size) for seq in holders]
+            if windowed:
+                advanced += holders
         if output.logprobs or output.prompt_logprobs:
             _keep_logprobs(batch, output)
         for seq, first, last in filled:
             self.kv.cache_blocks(seq, first, last)
+        for seq in advanced:
+            self.kv.release_before_window(seq)
         ended = [seq for seq in grown if self._finish(seq, runner)]
         if self.config.batching == "static":
             self._release_finished_batch()
@@ -358,7 +366,7 @@ class Scheduler:
         self.running[place:place] = twins
         if self.emit is not None:
             names = [twin.id for twin in request.sequences]
-            self.emit(("forked", request.id, seq.id, names, list(seq.block_table), None))
+            self.emit(("forked", request.id, seq.id, names, list(held_blocks(seq.block_table)), None))
         return request.sequences
 
     def _finish(self, seq: Sequence, runner: Runner) -> bool:

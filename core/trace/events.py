@@ -23,7 +23,9 @@ scheduled          the sequence computes `num_scheduled_tokens` in this step, st
 blocks_allocated   `blocks` leave the free order with one reference. They are appended to the
                    table, except under reason ``copy_on_write``, where `block_copied` places them.
 block_shared       each of `blocks` gains one reference, leaves the free order if it lay there,
-                   and stands in the table from entry `index` on. `cause` ``hit`` (one more hit for
+                   and stands in the table from entry `index` on; a shorter table is filled up to
+                   it with −1 (a hit with a sliding window starts behind entries that nobody needs).
+                   `cause` ``hit`` (one more hit for
                    each) or ``canonical`` (it replaces a duplicate, freed by the next event).
 block_copied       table entry `index` now names `dst` instead of `src`; `src` loses one reference.
                    `num_slots` slots were worth copying.
@@ -38,7 +40,10 @@ block_evicted      the cached contents of `blocks` are forgotten. In a tree a bl
 blocks_freed       the sequence drops one reference to each of `blocks`, in this order. `to` says
                    where they go: ``front`` or ``back`` (one after another), ``before`` (each before
                    the block at the same place in `before`, −1: at the back), or ``held`` (others
-                   still hold them). Except under reason ``duplicate`` the table is gone afterwards.
+                   still hold them). Under reason ``window`` the table's `entries`, one for each
+                   block, become −1; under ``duplicate`` the event before has changed the table;
+                   under all others the table is gone afterwards (`blocks` may be empty if the
+                   window had passed them all).
 forked             The first of `sequences` stands in `running`, as a unit or as a beam; the others
                    join right behind it, each with its table, all blocks shared. `copies_outputs`:
                    its outputs as well (beams); else they keep their own (none yet, but for beams
@@ -83,7 +88,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "block_cached": (*_WHO, "blocks", "index", "keys", "parent_key", "node", "parent"),
     "block_uncached": (*_WHO, "block"),
     "block_evicted": ("reason", "blocks"),
-    "blocks_freed": (*_WHO, "reason", "blocks", "to", "before"),
+    "blocks_freed": (*_WHO, "reason", "blocks", "to", "before", "entries"),
     "forked": (*_WHO, "sequences", "blocks", "copies_outputs"),
     "node_split": ("node", "new_parent", "num_blocks"),
     "preempted": (*_WHO, "reason", "by", "num_output_tokens", "position", "sequences"),

@@ -41,6 +41,7 @@ REASONS: dict[str, dict[str, str]] = {
         "preempted": "The sequence was sent back to the queue.",
         "cancelled": "The request was cancelled.",
         "pruned": "A better beam took its place.",
+        "window": "The model's sliding window has passed it: no later token can see what it holds.",
         "duplicate": "The same prefix was cached already, so its own copy is not needed.",
     },
     "preempted": {

@@ -14,6 +14,7 @@ from typing import Any
 
 from core.errors import RunError
 from core.linked_ids import LinkedIds
+from core.request import GIVEN_BACK
 
 Json = dict[str, Any]
 
@@ -197,7 +198,8 @@ class Reducer:
             if table:
                 self.block_tables[twin] = list(table)
             for block in table:
-                self._hold(block)
+                if block != GIVEN_BACK:
+                    self._hold(block)
             if event.get("copies_outputs"):
                 self.outputs[twin] = list(self.outputs[first])
 
@@ -229,6 +231,11 @@ class Reducer:
             if event["cause"] == "hit":
                 self.cached[block]["hits"] += 1
         table = self.block_tables.setdefault(event["sequence"], [])
+        if index > len(table):  # entries that a sliding window does not reach
+            tokens = len(self.prompts[event["request"]]) + len(self.outputs[event["sequence"]])
+            if index * self.block_size > tokens:
+                raise RunError(f"entry {index} of a table lies behind all {tokens} tokens")
+            table.extend([GIVEN_BACK] * (index - len(table)))
         table[index : index + len(blocks)] = blocks
 
     def _on_block_copied(self, event: Json) -> None:
@@ -245,7 +252,13 @@ class Reducer:
                 self.free.insert(block, to, other)
             if block in self.cached:
                 self.cached[block]["last_used"] = self.step
-        if event["reason"] != "duplicate":
+        if event["reason"] == "window":
+            table = self.block_tables[event["sequence"]]
+            for block, entry in zip(event["blocks"], event["entries"], strict=True):
+                if table[entry] != block:
+                    raise RunError(f"entry {entry} is block {table[entry]}, not {block}")
+                table[entry] = GIVEN_BACK
+        elif event["reason"] != "duplicate":
             self.block_tables.pop(event["sequence"], None)
             if event["reason"] == "finished" and event["sequence"] in self.running:
                 self.running.remove(event["sequence"])

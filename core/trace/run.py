@@ -41,7 +41,8 @@ class Run:
 
     header: scenario with defaults, label, source (device, dtype, model), versions, revision,
     recorded_at, host, prompts (token ids by request), token_text (display text by token id),
-    eos_token_ids, kv_bytes_per_token. steps: JSON records. results: by sequence.
+    eos_token_ids, kv_bytes_per_token, sliding_window (tokens that
+    every layer of the model sees; None: all). steps: JSON records. results: by sequence.
     """
 
     header: Json
@@ -131,6 +132,7 @@ def make_header(
     token_text: dict[int, str],
     eos_token_ids: list[int],
     kv_bytes_per_token: int | None,
+    sliding_window: int | None,
 ) -> Json:
     """A run's header; says where, when and by which code it was made."""
     versions = {"kv_scope": VERSION, "python": platform.python_version()}
@@ -149,6 +151,7 @@ def make_header(
         "token_text": {str(token): text for token, text in token_text.items()},
         "eos_token_ids": eos_token_ids,
         "kv_bytes_per_token": kv_bytes_per_token,
+        "sliding_window": sliding_window,
     }
 
 

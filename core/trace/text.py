@@ -25,6 +25,9 @@ def describe_run(run: Run, states: list[Json] | None = None) -> Iterator[str]:
     else:
         parts = [source["device"], source["model"], source["dtype"], run.header["recorded_at"]]
         yield f"{run.header['label']}: " + ", ".join(str(part) for part in parts)
+    window = run.header.get("sliding_window")
+    if window is not None:
+        yield f"every layer of the model sees the last {window:,} tokens only"
     if not scenario["requests"]:
         yield "no requests, so no steps"
     for index, record in enumerate(run.steps):

@@ -12,12 +12,13 @@ import sys
 
 from core.engine import Engine
 from core.scenario import Scenario
-from tests.core.memory_runner import MemoryRunner
+from tests.core.memory_runner import memory_for
 from tests.core.test_differential import assert_agreement
 from tests.core.test_hand_fixtures import HAND, assert_hand
 from tests.scenario_gen import random_scenario
 
 SEEDS = 150
+SEEDS_WITH_WINDOW = 50
 
 
 def main() -> int:
@@ -27,19 +28,23 @@ def main() -> int:
         for seed in range(SEEDS):
             assert_agreement(seed)
             assert_memory(seed)
+        for seed in range(SEEDS_WITH_WINDOW):
+            window = 1 + seed % 9
+            assert_agreement(seed, window)
+            assert_memory(seed, window)
     except Exception as exc:  # whatever a broken engine does is a finding
         print(f"{type(exc).__name__}: {str(exc)[:200]}")
         return 1
     return 0
 
 
-def assert_memory(seed: int) -> None:
+def assert_memory(seed: int, window: int | None = None) -> None:
     """Every sequence reads what it needs, and the events lead to the engine's state."""
     scenario = json.loads(json.dumps(random_scenario(random.Random(seed))))
     for request in scenario["requests"]:
         request["output_tokens"] = None
-    parsed = Scenario.from_dict(scenario)
-    Engine(parsed, MemoryRunner(parsed.engine.block_size), debug=True).run_to_end()
+    runner = memory_for(scenario, window)
+    Engine(Scenario.from_dict(scenario), runner, debug=True).run_to_end()
 
 
 if __name__ == "__main__":

@@ -6,22 +6,26 @@ import random
 
 import pytest
 
+from core.engine import Engine
+from core.runner import ScriptedRunner
 from core.scenario import Scenario
-from core.simulate import simulate
 from tests import reference
 from tests.core.compare import of_reference, of_run
 from tests.scenario_gen import random_scenario
 
 
-def assert_agreement(seed: int, prompt_logprobs: float = 0.0) -> None:
-    """prompt_logprobs: the share of requests that ask for them."""
+def assert_agreement(
+    seed: int, window: int | None = None, prompt_logprobs: float = 0.0
+) -> None:
+    """window: of the model. prompt_logprobs: the share of requests that ask for them."""
     scenario = random_scenario(random.Random(seed))
     rng = random.Random(seed)
     for request in scenario["requests"]:
         if rng.random() < prompt_logprobs:
             request["prompt_logprobs"] = 1
-    run = simulate(Scenario.from_dict(scenario), keep_state=True)
-    expected = [of_reference(record) for record in reference.simulate(scenario)]
+    runner = ScriptedRunner(sliding_window=window)
+    run = Engine(Scenario.from_dict(scenario), runner, keep_state=True).run_to_end()
+    expected = [of_reference(record) for record in reference.simulate(scenario, window=window)]
     got = [of_run(record) for record in run.steps]
     for mine, theirs in zip(got, expected, strict=False):
         assert mine == theirs, f"seed {seed}"
@@ -38,6 +42,12 @@ def test_every_block_id_agrees_where_requests_do_not_read_the_cache() -> None:
     """Trap 15, also on resume, with forks, and beside requests that find what these have cached."""
     for seed in range(600, 700):
         assert_agreement(seed, prompt_logprobs=0.4)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 6, 9, 15])
+def test_every_block_id_agrees_with_a_sliding_window(window: int) -> None:
+    for seed in range(60):
+        assert_agreement(1_000 * window + seed, window)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from core.config import EngineConfig
 from core.kv.manager import KVCacheManager
 from core.prefix.base import CacheInUseError
-from core.request import Request, Sequence
+from core.request import GIVEN_BACK, Request, Sequence
 from core.runner import ScheduledSequence, StepBatch
 from core.scenario import RequestSpec
 from core.trace.events import Event, to_dict
@@ -39,16 +39,18 @@ class Manager(RuleBasedStateMachine):
         cache=st.sampled_from(["radix", "hash", "off"]),
         eviction=st.sampled_from(["lru", "fifo", "lfu"]),
         block_size=st.integers(1, 3),
+        window=st.sampled_from([None, None, 1, 2, 3, 4, 6]),
     )
-    def start(self, cache: str, eviction: str, block_size: int) -> None:
+    def start(self, cache: str, eviction: str, block_size: int, window: int | None) -> None:
         config = EngineConfig(
             num_blocks=NUM_BLOCKS, block_size=block_size, prefix_cache=cache, eviction=eviction
         )
         self.block_size = block_size
         self.events: list[Event] = []
-        self.manager = KVCacheManager(config, self.events.append)
-        self.memory = MemoryRunner(block_size)
+        self.manager = KVCacheManager(config, self.events.append, window)
+        self.memory = MemoryRunner(block_size, window, gives_back=cache != "radix")
         self.live: dict[str, Sequence] = {}
+        self.hits: dict[str, int] = {}  # blocks of hits whose sequence has not computed yet
         self.prompts: dict[str, list[int]] = {}
         engine = {"block_size": block_size, "num_blocks": NUM_BLOCKS, "prefix_cache": cache}
         header = {"scenario": {"engine": engine}, "prompts": self.prompts}
@@ -71,6 +73,7 @@ class Manager(RuleBasedStateMachine):
         needed = -(-len(tokens) // self.block_size) - len(hit)
         if needed <= self.manager.num_free - self.manager.num_idle(hit):
             self.manager.admit(seq, hit)
+            self.hits[name] = len(hit)
             self.live[name] = seq
         return seq
 
@@ -88,12 +91,14 @@ class Manager(RuleBasedStateMachine):
         start = seq.num_computed_tokens
         self.manager.copies = []
         self.manager.allocate_slots(seq, n)
-        item = ScheduledSequence(seq, n, 0)
+        item = ScheduledSequence(seq, n, 0, self.hits.pop(seq.id, 0) * self.block_size)
         self.memory.execute(StepBatch(0, [item], self.manager.copies))
         seq.num_computed_tokens += n
         first, last = start // self.block_size, seq.num_computed_tokens // self.block_size
         if last > first:
             self.manager.cache_blocks(seq, first, last)
+        if self.manager.sliding_window is not None:
+            self.manager.release_before_window(seq)
 
     @rule(target=sequences, seq=sequences, n=st.integers(1, 3))
     def fork(self, seq: Sequence, n: int) -> object:
@@ -115,9 +120,10 @@ class Manager(RuleBasedStateMachine):
         self.manager.fork(seq, twins)
         for twin in twins:
             # `forked` belongs to the scheduler: the shadow is told of the shared table by hand.
-            self.events.append(
-                ("block_shared", twin.id, twin.id, "canonical", list(seq.block_table), 0)
-            )
+            held = [block for block in seq.block_table if block != GIVEN_BACK]
+            index = len(seq.block_table) - len(held)
+            self.events.append(("block_shared", twin.id, twin.id, "canonical", held, index))
+            self.hits[twin.id] = self.hits.get(seq.id, 0)
             self.live[twin.id] = twin
         return multiple(*twins)
 
@@ -141,7 +147,8 @@ class Manager(RuleBasedStateMachine):
         for seq in self.live.values():
             assert len(seq.block_table) == -(-seq.num_computed_tokens // self.block_size)
             for block in seq.block_table:
-                refs[block] += 1
+                if block != GIVEN_BACK:
+                    refs[block] += 1
         assert refs == self.manager.pool.ref_counts
         record = {
             "step": self.step,

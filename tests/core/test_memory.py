@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 
 from core.engine import Engine
 from core.scenario import Scenario
-from tests.core.memory_runner import MemoryRunner
+from tests.core.memory_runner import memory_for
 from tests.scenario_gen import random_scenario
 
 any_scenario = st.randoms(use_true_random=False).map(random_scenario)
 thorough = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def outputs(scenario: dict[str, Any]) -> dict[str, list[int]]:
+def outputs(scenario: dict[str, Any], window: int | None = None) -> dict[str, list[int]]:
     """Run it on readable memory; what each sequence sampled."""
-    parsed = Scenario.from_dict(scenario)
-    engine = Engine(parsed, MemoryRunner(parsed.engine.block_size), debug=True)
+    engine = Engine(Scenario.from_dict(scenario), memory_for(scenario, window), debug=True)
     engine.run_to_end()
     return {name: seq.output_tokens for name, seq in engine.sequences().items()}
 
@@ -29,6 +28,16 @@ def outputs(scenario: dict[str, Any]) -> dict[str, list[int]]:
 @given(any_scenario)
 def test_every_context_is_read_right(scenario: dict[str, Any]) -> None:
     outputs(_without_scripts(scenario))
+
+
+@thorough
+@given(any_scenario, st.sampled_from([1, 2, 3, 4, 5, 6, 8, 11, 16]))
+def test_no_window_is_given_back_too_early_or_too_late(
+    scenario: dict[str, Any], window: int
+) -> None:
+    """The memory holds all that the model sees, and no more; the tokens are those without it."""
+    scenario = _without_scripts(scenario)
+    assert outputs(scenario, window) == outputs(scenario)
 
 
 @thorough

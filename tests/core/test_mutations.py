@@ -32,10 +32,10 @@ MUTANTS = [
     ("kv/manager.py", "        seq.block_table[entry] = dst\n", ""),
     ("kv/manager.py", "        self.pool.free_one(src)\n", ""),
     ("kv/manager.py", "        self.copies.append((src, dst))\n", ""),
-    ("kv/manager.py", "            self.pool.touch(seq.block_table)\n", ""),
-    ("kv/manager.py", "for block in reversed(seq.block_table):", "for block in seq.block_table:"),
+    ("kv/manager.py", "            self.pool.touch(held_blocks(seq.block_table))\n", ""),
+    ("kv/manager.py", "for block in reversed(blocks):", "for block in blocks:"),
     ("kv/manager.py", "(len(seq.tokens) - 1) // self.block_size", "len(seq.tokens) // self.block_size"),
-    ("kv/manager.py", "return sum(not refs[block] for block in blocks)", "return 0"),
+    ("kv/manager.py", "return sum(not refs[block] for block in held_blocks(blocks))", "return 0"),
     ("kv/contiguous.py", "            self._merge(place - 1)\n", "            pass\n"),
     # caches
     ("kv/hashing.py", "parent = keys[-1] if keys else root_key(seq.request.namespace)", "parent = root_key(seq.request.namespace)"),

@@ -12,6 +12,13 @@ const IN_SIGHT = 14;
 const IN_SIGHT_PRESENT = 13; // the type is larger, the screen is not
 const ROW = 19;
 
+// How many of a table's entries, always the first ones, the sliding window has passed.
+const passed = (table) => {
+  let n = 0;
+  while (table[n] < 0) n++;
+  return n;
+};
+
 export class Bars {
   constructor(player) {
     this.player = player;
@@ -31,7 +38,7 @@ export class Bars {
     this.canvas.onkeydown = (e) => this.onKey(e);
     this.canvas.onclick = (e) => {
       const t = this.at(e);
-      if (t) player.select(t.blocks[0]);
+      if (t?.blocks.length) player.select(t.blocks[0]);
     };
     this.root.onscroll = () => {
       this.top = this.root.scrollTop;
@@ -106,7 +113,7 @@ export class Bars {
       const [id] = row;
       const s = sv.state.seqs.get(id);
       kind = row[1];
-      if (table) words = `${plural(table.length, "block")}, ${plural(s.computed, "token")}${kind === "held" ? ", ended" : ""}`;
+      if (table) words = `${plural(table.length - passed(table), "block")}, ${plural(s.computed, "token")}${kind === "held" ? ", ended" : ""}`;
       else if (kind === "ended") words = "ended, blocks given back";
       else words = kind === "refused" ? refusedText(s.reason, info) : waitingText(s, sv);
     }
@@ -128,8 +135,12 @@ export class Bars {
     const tall = h * 0.64;
     const { computed } = sv.state.seqs.get(id);
     const pale = mix(c.r[i], c.surface, 0.28);
+    const start = passed(table) * pitch;
+    ctx.fillStyle = c.line;
+    ctx.fillRect(0, y + h / 2, Math.max(0, start - gap), c.scale); // the lines between entries make dashes of it
+    if (passed(table) === table.length) return;
     ctx.fillStyle = c.r[i];
-    ctx.fillRect(0, top, table.length * pitch - gap, tall);
+    ctx.fillRect(start, top, table.length * pitch - gap - start, tall);
     ctx.fillStyle = pale;
     const shared = (l) => sv.state.ref[table[l]] > 1;
     for (let l = 0; l < table.length; l++) {
@@ -143,7 +154,7 @@ export class Bars {
       const x = full * pitch + (bar * (computed - full * info.bs)) / info.bs;
       ctx.fillRect(x, top, table.length * pitch - gap - x, tall);
     }
-    hatch(ctx, i, 0, top + tall - 4 * c.scale, table.length * pitch - gap, 4 * c.scale, c.o[i]);
+    hatch(ctx, i, start, top + tall - 4 * c.scale, table.length * pitch - gap - start, 4 * c.scale, c.o[i]);
   }
 
   // Lit entries are outlined on top of the picture; the picture below is not drawn again.
@@ -174,6 +185,7 @@ export class Bars {
     const table = row && this.sv.state.tables.get(row[0]);
     if (!table || table[l] === undefined) return null;
     const b = table[l];
+    if (b < 0) return { blocks: [], seq: row[0], tip: this.info.passed(row[0], l) };
     const refs = this.sv.state.ref[b];
     return { blocks: [b], seq: row[0], tip: `${row[0]}: table entry ${num(l)} is block ${num(b)}${refs > 1 ? `, ${plural(refs, "reference")}` : ""}.` };
   }
@@ -198,7 +210,7 @@ export class Bars {
     const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[e.key];
     if (e.key === "Enter") {
       const t = this.focused();
-      if (t) this.player.select(t.blocks[0]);
+      if (t?.blocks.length) this.player.select(t.blocks[0]);
     } else if (move && !e.altKey && !e.ctrlKey && !e.metaKey) {
       const i = clamp(this.cursor[0] + move[0], 0, Math.max(0, this.rows.length - 1));
       const table = this.rows[i] && this.sv.state.tables.get(this.rows[i][0]);

@@ -34,7 +34,7 @@ export class History {
 }
 
 const TAKEN = { prompt: "for tokens it has to compute", decode: "for its next tokens", copy_on_write: "for its own copy", reserve: "with its reserve" };
-const FREED = { finished: "has ended", preempted: "gives way", cancelled: "was cancelled", pruned: "was pruned", duplicate: "reads the same tokens elsewhere" };
+const FREED = { finished: "has ended", preempted: "gives way", cancelled: "was cancelled", pruned: "was pruned", duplicate: "reads the same tokens elsewhere", window: "sees me no more" };
 
 export function tell(e, b) {
   switch (e.type) {

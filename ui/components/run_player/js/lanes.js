@@ -2,6 +2,7 @@
 // runs; bars.js draws the same for large ones.
 import { badge, paint } from "./badge.js";
 import { icon } from "./icons.js";
+import { GIVEN_BACK } from "./state.js";
 import { refusedText, waitingText } from "./waiting.js";
 import { button, el, num, plural, times } from "./util.js";
 
@@ -128,7 +129,7 @@ export class Lanes {
     for (let l = 0; l < entries; l++) {
       const b = table[l];
       const from = l * bs;
-      const own = b !== undefined && !gone;
+      const own = b >= 0 && !gone;
       if (own && from >= n && info.contiguous) {
         groups.append(this.reserved(sv, s, table, l));
         break;
@@ -140,7 +141,7 @@ export class Lanes {
         const cls = ["tk"];
         if (!computed) cls.push("pend");
         if (now && p >= now.from && p < now.from + now.n) cls.push("w");
-        if (now && p < now.hit) cls.push("hit");
+        if (now && p < now.hit && b >= 0) cls.push("hit");
         const special = info.special(s.token(p));
         if (special) cls.push("sp");
         const t = el("span", cls.join(" "), special ?? tokenWord(info, s.token(p)));
@@ -156,6 +157,11 @@ export class Lanes {
   }
 
   entry(sv, s, l, b, own, kind, back) {
+    if (b === GIVEN_BACK) {
+      const e = el("div", "ent", `${l} → –`, el("span", "sr", " given back"));
+      e.dataset.tip = this.info.passed(s.id, l);
+      return e;
+    }
     if (!own) return el("div", "ent", back ? `${l} → ${num(b)} given back` : kind === "run" ? "no slot yet" : "no slot needed");
     const refs = sv.state.ref[b];
     const e = button("ent", null, `${l} → `, el("b", "", num(b)));
@@ -219,6 +225,7 @@ export class Lanes {
     const name = `${this.info.quote([t])}, token ${num(p)} of ${seq}${p < s.prompt.length ? "" : `, output ${num(p - s.prompt.length + 1)}`}`;
     if (p >= s.computed) return `${name}: ${s.status === "ended" ? "sampled last and never computed" : p < s.prompt.length ? "not computed yet" : "sampled, not computed yet, so it has no slot"}.`;
     const b = sv.state.tables.get(seq)?.[Math.floor(p / bs)];
+    if (b === GIVEN_BACK) return `${name}. ${this.info.passed(seq, Math.floor(p / bs))}`;
     const now = sv.state.scheduled.get(seq);
     const how = now && p < now.hit ? " Found in the cache." : now && p >= now.from && p < now.from + now.n ? " Computed in this step." : "";
     return b === undefined ? `${name}.` : `${name}: table entry ${num(Math.floor(p / bs))}, block ${num(b)}, slot ${num(p % bs)}.${how}`;

@@ -211,7 +211,7 @@ export class Player {
     const state = this.empty ? this.cursor.state : this.cursor.seek(this.k);
     const step = this.empty ? NO_STEP : this.run.steps[this.k];
     const sv = (this.sv = new StepView(this.info, state, step));
-    if (this.sel === null) this.sel = sv.copy?.src ?? state.tables.get(state.running[0])?.at(-1) ?? 0;
+    if (this.sel === null) this.sel = sv.copy?.src ?? state.tables.get(state.running[0])?.findLast((b) => b >= 0) ?? 0;
     this.lanes.draw(sv);
     this.pool.draw(sv);
     this.pool.select(this.sel);

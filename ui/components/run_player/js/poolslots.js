@@ -51,7 +51,7 @@ export class PoolSlots {
       copies.set(e.dst, ["dst", e]);
     }
     const holders = Array.from({ length: this.info.n }, () => []);
-    for (const [id, table] of state.tables) for (const b of table) holders[b].push(id);
+    for (const [id, table] of state.tables) for (const b of table) holders[b]?.push(id);
     for (let b = 0; b < this.info.n; b++) {
       const kind = sv.kind(b);
       const [role, copy] = copies.get(b) ?? [null, null];

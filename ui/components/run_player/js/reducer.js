@@ -1,7 +1,7 @@
 // Applies the events of a run, one step at a time, and goes to any step: forwards by applying,
 // backwards from the nearest snapshot. The twin of core/trace/reducer.py; both must give the same
 // JSON after every step.
-import { Sequence, State } from "./state.js";
+import { GIVEN_BACK, Sequence, State } from "./state.js";
 
 const SNAPSHOT_BYTES = 48e6; // what all snapshots of a run may take together
 
@@ -61,6 +61,7 @@ export const APPLY = {
   block_shared(st, e, note) {
     let table = st.tables.get(e.sequence);
     if (!table) st.tables.set(e.sequence, (table = []));
+    while (table.length < e.index) table.push(GIVEN_BACK); // the sliding window does not reach them
     e.blocks.forEach((b, i) => {
       st.gain(b);
       if (e.cause === "hit") st.hits[b]++;
@@ -105,6 +106,11 @@ export const APPLY = {
     note.refs = e.blocks.map((b) => st.ref[b]);
     note.matchable = e.blocks.map((b) => st.entry[b] !== null);
     if (e.reason === "duplicate") return;
+    if (e.reason === "window") {
+      const table = st.tables.get(e.sequence);
+      for (const l of e.entries) table[l] = GIVEN_BACK;
+      return;
+    }
     st.dropTable(e.sequence);
     const s = st.seqs.get(e.sequence);
     if (s.status === "held") {
@@ -127,9 +133,9 @@ export const APPLY = {
       Object.assign(twin, { computed: first.computed, status: "running", hit: first.hit, hitStep: first.hitStep, endStep: -1, endReason: null });
       if (e.copies_outputs) twin.outputs = first.outputs.slice();
       if (table.length) st.tables.set(id, table.slice());
-      for (const b of table) st.gain(b);
+      for (const b of table) if (b >= 0) st.gain(b);
     }
-    note.refs = table.map((b) => st.ref[b]);
+    note.refs = table.filter((b) => b >= 0).map((b) => st.ref[b]);
   },
   node_split(st, e) {
     const node = st.nodes.get(e.node);

@@ -1,6 +1,7 @@
 // What can be known of a run before it is played: names, colours, token texts, the height its
 // lanes will need, and which events each step holds.
 import { Cursor } from "./reducer.js";
+import { num, plural, range } from "./util.js";
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const PALETTE = 10;
@@ -32,6 +33,7 @@ export class RunInfo {
     this.name = header.scenario.name || "A run";
     this.tokenText = header.token_text || {};
     this.bytesPerToken = header.kv_bytes_per_token ?? null;
+    this.window = header.sliding_window ?? null;
     this.contiguous = this.engine.allocator === "contiguous";
     this.cacheOn = this.engine.prefix_cache !== "off";
     this.radix = this.engine.prefix_cache === "radix" && !this.contiguous;
@@ -71,6 +73,12 @@ export class RunInfo {
 
   color(seq) {
     return this.requestIndex(seq) % PALETTE;
+  }
+
+  // Why an entry of a block table names no block.
+  passed(id, entry) {
+    const from = entry * this.bs;
+    return `Entry ${num(entry)} of ${id} names no block: the model sees only the last ${plural(this.window, "token")}, and tokens ${range(from, from + this.bs - 1)} lie before them.`;
   }
 
   // One or two letters for small cells: the id itself where all ids are that short.

@@ -58,11 +58,18 @@ const TO = {
   before: (e, n) => `${n} ${e.blocks.length === 1 ? "its" : "their"} place in the free order`,
 };
 
-function freed(e) {
+function passed(e, c) {
+  const window = c.info?.window;
+  const seen = window ? `only the last ${plural(window, "token")}` : "only the last tokens";
+  return `The model sees ${seen}, and ${who(e)} has moved on`;
+}
+
+function freed(e, c) {
   if (e.reason === "duplicate") {
     return `${cap(blocks(e.blocks))} ${are(e.blocks.length)} given back: ${who(e)} computed what another block already holds, and reads that one now.`;
   }
-  const why = `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}`;
+  if (!e.blocks.length) return `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}. It holds no block any more: the sliding window has passed them all.`;
+  const why = e.reason === "window" ? passed(e, c) : `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}`;
   if (e.to === "held") return `${why} and lets go of ${blocks(e.blocks)}, which others still hold.`;
   return `${why}: ${(TO[e.to] ?? TO.before)(e, `${blocks(e.blocks)} ${e.blocks.length === 1 ? "goes" : "go"} to`)}.`;
 }
@@ -111,7 +118,7 @@ export const SENTENCES = {
   blocks_allocated: ALLOCATED,
   block_shared: {
     hit: (e, c) =>
-      `${who(e)} reads ${blocks(e.blocks)} instead of computing ${plural(e.blocks.length * bs(c), "token")} again.${c.note?.refs ? ` References now: ${refsNow(c.note.refs)}.` : ""}`,
+      `${who(e)} reads ${blocks(e.blocks)} instead of computing ${plural((e.index + e.blocks.length) * bs(c), "token")} again.${e.index ? ` The ${e.index === 1 ? "entry" : `${num(e.index)} entries`} before ${e.blocks.length === 1 ? "it" : "them"} can stay empty: the sliding window does not reach so far.` : ""}${c.note?.refs ? ` References now: ${refsNow(c.note.refs)}.` : ""}`,
     canonical: (e, c) =>
       `${who(e)} computed the same tokens as ${blocks(e.blocks)}, so its table now names ${them(e.blocks)}.${c.note?.refs ? ` References now: ${refsNow(c.note.refs)}.` : ""}`,
   },
@@ -123,7 +130,7 @@ export const SENTENCES = {
   block_cached: (e) => `${cap(blocks(e.blocks))} of ${who(e)} ${are(e.blocks.length)} full and can now be matched by others.`,
   block_uncached: (e) => `Block ${num(e.block)} is about to be written, so it can be matched no more.`,
   block_evicted: EVICTED,
-  blocks_freed: { finished: freed, preempted: freed, cancelled: freed, pruned: freed, duplicate: freed },
+  blocks_freed: { finished: freed, preempted: freed, cancelled: freed, pruned: freed, duplicate: freed, window: freed },
   forked: (e) => {
     const n = e.sequences.length;
     if (e.copies_outputs) return `${e.sequence} goes on in ${num(n)} ways: ${list(e.sequences)}. No block is copied: ${n === 2 ? "both" : `all ${num(n)}`} tables name ${blocks(e.blocks ?? [])}.`;

@@ -3,6 +3,8 @@
 // `toJSON` lists things is the one the contract fixes.
 import { FreeList } from "./freelist.js";
 
+export const GIVEN_BACK = -1; // a table entry that names no block: the sliding window has passed it
+
 export class Sequence {
   constructor(id, request, prompt) {
     this.id = id;
@@ -57,7 +59,7 @@ export class State {
     this.entry = new Array(this.n).fill(null); // cached: {tokens, key, parent_key}, never changed in place
     this.nodeOf = new Int32Array(this.n).fill(-1);
     this.free = new FreeList(this.n);
-    this.tables = new Map(); // sequence → [block ids]
+    this.tables = new Map(); // sequence → [block ids, or GIVEN_BACK]
     this.seqs = new Map(); // sequence → Sequence
     this.units = new Map(); // queue entry → all its sequence ids
     this.nodes = new Map(); // radix: id → {id, parent, blocks, tokens}

@@ -33,14 +33,14 @@ const BUILD = {
       if (s.status === "rejected" && s.endStep !== sv.k) continue;
       const now = sv.state.scheduled.get(s.id);
       const t = sv.state.tables.get(s.id) ?? [];
-      rows.push([s.id, { held: "ended, holds its blocks", rejected: "refused" }[s.status] ?? (s.status === "waiting" && s.preempted ? "preempted, waits" : s.status), s.numTokens, s.computed, now?.n ?? 0, now?.hit ?? 0, t.map((b, l) => `${l} → ${b}`).join(", ") || "none", s.status === "waiting" ? waitingText(s, sv) : info.quote(s.tokens(Math.max(0, s.numTokens - 6), s.numTokens))]);
+      rows.push([s.id, { held: "ended, holds its blocks", rejected: "refused" }[s.status] ?? (s.status === "waiting" && s.preempted ? "preempted, waits" : s.status), s.numTokens, s.computed, now?.n ?? 0, now?.hit ?? 0, t.map((b, l) => `${l} → ${b < 0 ? "–" : b}`).join(", ") || "none", s.status === "waiting" ? waitingText(s, sv) : info.quote(s.tokens(Math.max(0, s.numTokens - 6), s.numTokens))]);
     }
     return table("Sequences after this step", ["Sequence", "State", "Tokens", "Computed", "In this step", "From the cache", "Block table", "Last tokens, or why it waits"], rows, [2, 3, 4, 5]);
   },
   "The pool of this step as a table": (sv, info) => {
     const place = new Map(sv.state.free.first().map((b, i) => [b, i + 1]));
     const who = Array.from({ length: info.n }, () => []);
-    for (const [id, t] of sv.state.tables) t.forEach((b, l) => who[b].push(`${id} entry ${l}`));
+    for (const [id, t] of sv.state.tables) t.forEach((b, l) => who[b]?.push(`${id} entry ${l}`));
     const rows = [];
     for (let b = 0; b < info.n; b++) {
       const kind = sv.kind(b);

@@ -18,6 +18,7 @@ export class StepView {
       const computed = state.seqs.get(id).computed;
       for (let l = 0; l < table.length; l++) {
         const b = table[l];
+        if (b < 0) continue;
         const fill = Math.max(0, Math.min(bs, computed - l * bs));
         if (this.holder[b] === null) {
           this.holder[b] = id;
@@ -38,7 +39,7 @@ export class StepView {
       for (let p = s.from; p < s.from + s.n; ) {
         const l = Math.floor(p / bs);
         const end = Math.min((l + 1) * bs, s.from + s.n);
-        if (table[l] !== undefined) this.wrote.set(table[l], [p - l * bs, end - l * bs]);
+        if (table[l] >= 0) this.wrote.set(table[l], [p - l * bs, end - l * bs]);
         p = end;
       }
     }
