@@ -110,8 +110,8 @@ def tokens(start: int, length: int) -> list[int]:
 # ---- one manager, without a scheduler ----------------------------------------------------------
 
 
-def manager(emit: Any = None, **engine: Any) -> KVCacheManager:
-    return KVCacheManager(EngineConfig(**engine), emit or (lambda event: None))
+def manager(emit: Any = None, sliding_window: int | None = None, **engine: Any) -> KVCacheManager:
+    return KVCacheManager(EngineConfig(**engine), emit or (lambda event: None), sliding_window)
 
 
 def tree(**engine: object) -> tuple[KVCacheManager, RadixPrefixCache]:
