@@ -18,7 +18,6 @@ from tests.core.test_hand_fixtures import HAND, assert_hand
 from tests.scenario_gen import random_scenario
 
 SEEDS = 150
-SEEDS_WITH_WINDOW = 50
 
 
 def main() -> int:
@@ -28,10 +27,10 @@ def main() -> int:
         for seed in range(SEEDS):
             assert_agreement(seed)
             assert_memory(seed)
-        for seed in range(SEEDS_WITH_WINDOW):
-            window = 1 + seed % 9
-            assert_agreement(seed, window)
-            assert_memory(seed, window)
+            if seed % 3 == 0:
+                window = 1 + seed % 10
+                assert_agreement(seed, window)
+                assert_memory(seed, window)
     except Exception as exc:  # whatever a broken engine does is a finding
         print(f"{type(exc).__name__}: {str(exc)[:200]}")
         return 1

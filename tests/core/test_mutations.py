@@ -40,7 +40,7 @@ MUTANTS = [
     # caches
     ("kv/hashing.py", "parent = keys[-1] if keys else root_key(seq.request.namespace)", "parent = root_key(seq.request.namespace)"),
     ("kv/hashing.py", "return sha256(b\"root;\" + parts).digest()", "return sha256(b\"root;\").digest()"),
-    ("prefix/hash_cache.py", "found.append(blocks[0])", "found.append(blocks[-1])"),
+    ("prefix/hash_cache.py", "found.append(blocks[0])\n            parent", "found.append(blocks[-1])\n            parent"),
     ("prefix/hash_cache.py", "        blocks.remove(block)\n", "        blocks.pop()\n"),
     ("prefix/base.py", "            hits[block] += 1", "            hits[block] += 0"),
     ("prefix/base.py", "        self._num_cachings += 1\n", ""),
@@ -50,6 +50,19 @@ MUTANTS = [
     ("prefix/radix_cache.py", "== refs[blocks[0]] == 1", "== refs[blocks[0]]"),
     ("prefix/eviction.py", "self._released, block)", "-self._released, block)"),
     ("prefix/eviction.py", "            self._leaves.add((self._tree.rank(parent), parent))", "            pass"),
+    # sliding windows
+    ("kv/manager.py", "self.sliding_window + 1) // self.block_size", "self.sliding_window) // self.block_size"),
+    ("kv/manager.py", "self.sliding_window + 1) // self.block_size", "self.sliding_window + 2) // self.block_size"),
+    ("kv/manager.py", "table[start:stop] = [GIVEN_BACK] * (stop - start)", "pass"),
+    ("kv/manager.py", "while start > 0 and table[start - 1] != GIVEN_BACK:", "while start > 0 and start == stop:"),
+    ("kv/manager.py", "index = len(hit) - len(blocks)", "index = 0"),
+    ("kv/manager.py", "elif table:  # all of it", "elif False:  # all of it"),
+    ("prefix/hash_cache.py", "                found = []\n                continue", "                continue"),
+    ("prefix/hash_cache.py", "needed = max(1, -(-(window - 1) // self.block_size))", "needed = max(1, (window - 1) // self.block_size)"),
+    ("prefix/hash_cache.py", "needed = max(1, -(-(window - 1) // self.block_size))", "needed = max(1, -(-window // self.block_size))"),
+    ("prefix/hash_cache.py", "return found[::-1]  # nothing", "return found  # nothing"),
+    ("prefix/radix_cache.py", "    keeps_whole_paths = True\n", ""),
+    ("sched/scheduler.py", "            for seq in item.seq.request.sequences if forked else (item.seq,):", "            for seq in (item.seq,):"),
     # scheduling
     ("sched/scheduler.py", "                    self.owed -= kv.allocate_slots(member, n)", "                    kv.allocate_slots(member, n)"),
     ("sched/admission.py", "- kv.num_idle(hit) - owed", "- kv.num_idle(hit)"),

@@ -42,7 +42,7 @@ from tests.scenario_gen import random_scenario
 SOURCE = {"device": "CPU", "dtype": "float32", "model": "some-model", "model_sha256": None}
 any_scenario = st.randoms(use_true_random=False).map(random_scenario)
 windows = st.integers(1, 14)
-thorough = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+thorough = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def windowed(data: Json, window: int | None) -> Run:
@@ -369,6 +369,22 @@ def test_blocks_are_conserved_and_never_more_than_the_window_needs(data: Json, w
 def test_a_run_with_a_window_survives_its_file_and_verifies(data: Json, window: int) -> None:
     run = windowed(data, window)
     verify(run_from_dict(json.loads(json.dumps(run.to_dict()))))
+
+
+@thorough
+@given(any_scenario, windows)
+def test_untraced_and_traced_do_the_same(data: Json, window: int) -> None:
+    """Blocks are freed by other code where nobody looks."""
+    engines = [
+        Engine(Scenario.from_dict(data), ScriptedRunner(sliding_window=window), trace=trace)
+        for trace in (True, False)
+    ]
+    while not engines[0].done:
+        for engine in engines:
+            engine.step()
+        first, second = (engine.snapshot() for engine in engines)
+        assert first == second
+    assert engines[1].done
 
 
 def test_the_random_scenarios_meet_every_rule() -> None:

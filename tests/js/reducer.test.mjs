@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { FreeList } from "../../ui/components/run_player/js/freelist.js";
 import { APPLY, reduce } from "../../ui/components/run_player/js/reducer.js";
+import { RunInfo } from "../../ui/components/run_player/js/runinfo.js";
+import { StepView } from "../../ui/components/run_player/js/view.js";
 import { makeRun, sampleRun } from "./sample.mjs";
 
 const KEY = (c) => c.repeat(16);
@@ -114,6 +116,44 @@ test("preemption puts the sequence back into the queue with its outputs", () => 
   const s = st.toJSON();
   assert.deepEqual([s.waiting, s.running, s.outputs.A, s.block_tables], [["A"], [], [9], {}]);
   assert.equal(st.seqs.get("A").computed, 0);
+});
+
+test("what a sliding window has passed leaves the table, which keeps its length", () => {
+  const run = makeRun([{ events: [] }]);
+  run.header.prompts.A = [1, 2, 3, 4, 5, 6];
+  run.header.sliding_window = 2;
+  const st = reduce(run).state;
+  const ev = (e) => APPLY[e.type](st, e, {});
+  st.step = 0;
+  ev({ type: "request_arrived", request: "A", sequences: ["A", "B"], num_prompt_tokens: 6, position: 0 });
+  ev({ type: "admitted", sequence: "A", num_tokens: 6, num_cached_tokens: 0 });
+  ev({ type: "blocks_allocated", sequence: "A", reason: "prompt", blocks: [0, 1, 2] });
+  ev({ type: "block_cached", sequence: "A", blocks: [1], index: 1, keys: [KEY("b")] });
+  ev({ type: "scheduled", sequence: "A", num_scheduled_tokens: 6, num_computed_tokens: 0, num_cached_tokens: 0 });
+  ev({ type: "blocks_freed", sequence: "A", reason: "window", blocks: [0], to: "front", entries: [0] });
+  ev({ type: "forked", sequence: "A", request: "A", sequences: ["A", "B"], blocks: [1, 2] });
+  assert.deepEqual([st.tables.get("A"), st.tables.get("B")], [[-1, 1, 2], [-1, 1, 2]]);
+  assert.deepEqual(st.toJSON().ref_counts, { 1: 2, 2: 2 });
+  for (const [sequence, to] of [["A", "held"], ["B", "back"]]) ev({ type: "blocks_freed", sequence, reason: "window", blocks: [1], to, entries: [1] });
+  assert.deepEqual(st.toJSON().block_tables, { A: [-1, -1, 2], B: [-1, -1, 2] });
+  assert.deepEqual(st.toJSON().free_order, [0, 3, 1]);
+  assert.deepEqual(st.usage, { free: 2, cached: 1, in_use: 1 });
+  const sv = new StepView(new RunInfo(run), st, { events: [] });
+  assert.deepEqual([...sv.holder], [null, null, "A", null]);
+  assert.deepEqual([...sv.wrote.keys()], [2], "what was written and given back in one step is shown as what it is now");
+  assert.equal(sv.slotsHeld, 2);
+  ev({ type: "blocks_freed", sequence: "B", reason: "finished", blocks: [], to: "front" });
+  assert.equal(st.tables.has("B"), false, "a table of such entries alone ends without a block");
+});
+
+test("a hit may start behind entries that the window does not reach", () => {
+  const st = reduce(makeRun([{ events: [] }])).state;
+  st.header.prompts.A = [1, 2, 3, 4, 5, 6, 7];
+  APPLY.request_arrived(st, { request: "A", sequences: ["A"], num_prompt_tokens: 7, position: 0 }, {});
+  APPLY.block_shared(st, { sequence: "A", cause: "hit", blocks: [3], index: 2 }, {});
+  assert.deepEqual(st.tables.get("A"), [-1, -1, 3]);
+  assert.equal(st.hits[3], 1);
+  assert.deepEqual(st.toJSON().ref_counts, { 3: 1 });
 });
 
 test("a member of a static batch that has ended stays in running until its blocks go", () => {

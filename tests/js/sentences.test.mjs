@@ -27,7 +27,7 @@ const CONTRACT = {
   block_uncached: [{ ...who, block: 3 }],
   block_copied: [{ ...who, reason: "copy_on_write", src: 6, dst: 7, index: 2, num_slots: 2 }],
   block_evicted: [{ blocks: [3] }, ["reused", "cache_reset"]],
-  blocks_freed: [{ ...who, blocks: [3, 2], to: "back" }, ["finished", "preempted", "cancelled", "pruned", "duplicate"]],
+  blocks_freed: [{ ...who, blocks: [3, 2], to: "back" }, ["finished", "preempted", "cancelled", "pruned", "duplicate", "window"]],
   forked: [{ ...who, sequences: ["A#0", "A#1"], blocks: [4] }],
   node_split: [{ node: 1, new_parent: 4, num_blocks: 2 }],
   pruned: [{ ...who }],
@@ -81,6 +81,20 @@ test("every place a released block can go to is told", () => {
     assert.doesNotMatch(s, /undefined/);
     assert.ok(s.includes("block 3"));
   }
+});
+
+test("a sliding window is told with its width, and what it passed needs no block", () => {
+  const run = sampleRun();
+  run.header.sliding_window = 3;
+  const wide = new RunInfo(run);
+  const say = (e) => sentence(e, context(e, {}, wide));
+  const freed = { type: "blocks_freed", ...who, reason: "window", blocks: [3, 2], entries: [1, 0] };
+  assert.match(say({ ...freed, to: "back" }), /^The model sees only the last 3 tokens, and A has moved on: blocks 3 and 2 go to the back/);
+  assert.match(say({ ...freed, to: "held" }), /and A has moved on: it lets go of blocks 3 and 2, which others still hold\.$/);
+  assert.match(say({ type: "blocks_freed", ...who, reason: "finished", blocks: [], to: "front" }), /^A has ended\. It holds no block any more/);
+  assert.match(say({ type: "block_shared", ...who, cause: "hit", blocks: [4, 5], index: 3 }), /instead of computing 10 tokens again\. The 3 entries before them can stay empty/);
+  assert.equal(wide.passed("A", 1), "Entry 1 of A names no block: the model sees only the last 3 tokens, and tokens 2–3 lie before them.");
+  assert.match(tell({ ...freed, to: "back" }, 3), /^A sees me no more; I go to the back/);
 });
 
 test("an ended member of a static batch says that its blocks stay", () => {

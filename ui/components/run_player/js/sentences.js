@@ -70,7 +70,7 @@ function freed(e, c) {
   }
   if (!e.blocks.length) return `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}. It holds no block any more: the sliding window has passed them all.`;
   const why = e.reason === "window" ? passed(e, c) : `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}`;
-  if (e.to === "held") return `${why} and lets go of ${blocks(e.blocks)}, which others still hold.`;
+  if (e.to === "held") return `${why}${e.reason === "window" ? ": it" : " and"} lets go of ${blocks(e.blocks)}, which others still hold.`;
   return `${why}: ${(TO[e.to] ?? TO.before)(e, `${blocks(e.blocks)} ${e.blocks.length === 1 ? "goes" : "go"} to`)}.`;
 }
 
@@ -118,7 +118,7 @@ export const SENTENCES = {
   blocks_allocated: ALLOCATED,
   block_shared: {
     hit: (e, c) =>
-      `${who(e)} reads ${blocks(e.blocks)} instead of computing ${plural((e.index + e.blocks.length) * bs(c), "token")} again.${e.index ? ` The ${e.index === 1 ? "entry" : `${num(e.index)} entries`} before ${e.blocks.length === 1 ? "it" : "them"} can stay empty: the sliding window does not reach so far.` : ""}${c.note?.refs ? ` References now: ${refsNow(c.note.refs)}.` : ""}`,
+      `${who(e)} reads ${blocks(e.blocks)} instead of computing ${plural((e.index + e.blocks.length) * bs(c), "token")} again.${e.index ? ` The ${e.index === 1 ? "entry" : `${num(e.index)} entries`} before ${e.blocks.length === 1 ? "it" : "them"} can stay empty: the sliding window does not reach that far.` : ""}${c.note?.refs ? ` References now: ${refsNow(c.note.refs)}.` : ""}`,
     canonical: (e, c) =>
       `${who(e)} computed the same tokens as ${blocks(e.blocks)}, so its table now names ${them(e.blocks)}.${c.note?.refs ? ` References now: ${refsNow(c.note.refs)}.` : ""}`,
   },
