@@ -11,7 +11,9 @@ from core.prefix.base import Emit
 KVManager = KVCacheManager | ContiguousKVManager | NoKVManager
 
 
-def make_kv_manager(config: EngineConfig, emit: Emit | None, sliding_window: int | None) -> KVManager:
+def make_kv_manager(
+    config: EngineConfig, emit: Emit | None, sliding_window: int | None
+) -> KVManager:
     """Paged blocks, contiguous reservations, or nothing kept at all.
 
     sliding_window: tokens that every layer of the model sees, None: all. Only paged blocks can be
