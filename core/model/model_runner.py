@@ -112,7 +112,7 @@ class ModelRunner:
 
     @property
     def sliding_window(self) -> int | None:
-        return None
+        return self.config.kv_window
 
     @property
     def step_timing(self) -> dict[str, float]:

@@ -14,9 +14,7 @@ from tests.core.compare import of_reference, of_run
 from tests.scenario_gen import random_scenario
 
 
-def assert_agreement(
-    seed: int, window: int | None = None, prompt_logprobs: float = 0.0
-) -> None:
+def assert_agreement(seed: int, window: int | None = None, prompt_logprobs: float = 0.0) -> None:
     """window: of the model. prompt_logprobs: the share of requests that ask for them."""
     scenario = random_scenario(random.Random(seed))
     rng = random.Random(seed)
