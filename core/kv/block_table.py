@@ -1,8 +1,8 @@
 """From a token's position to its slot: the only arithmetic of paging.
 
-A model whose layers all see only the last W tokens never reads a block again once its last W − 1
-computed tokens lie behind it. Such a table entry is GIVEN_BACK; the table keeps its length, so that
-position // block_size stays the entry of a position. These entries are always the first ones.
+A model whose layers all see only the last W tokens never again reads a block that lies wholly
+before the last W − 1 computed ones. Such a table entry is GIVEN_BACK; the table keeps its length,
+so that position // block_size stays the entry of a position. They are always the first entries.
 """
 
 from __future__ import annotations

@@ -112,7 +112,6 @@ class ModelRunner:
 
     @property
     def sliding_window(self) -> int | None:
-        """W if every layer slides by the same W: only then nobody needs older blocks."""
         return self.config.kv_window
 
     @property

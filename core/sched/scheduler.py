@@ -366,9 +366,8 @@ class Scheduler:
         self.running[place:place] = twins
         if self.emit is not None:
             names = [twin.id for twin in request.sequences]
-            self.emit(
-                ("forked", request.id, seq.id, names, list(held_blocks(seq.block_table)), None)
-            )
+            blocks = list(held_blocks(seq.block_table))
+            self.emit(("forked", request.id, seq.id, names, blocks, None))
         return request.sequences
 
     def _finish(self, seq: Sequence, runner: Runner) -> bool:

@@ -143,8 +143,8 @@ def random_case(seed: int) -> Scenario:
 
 
 def run(scenario: Scenario, window: int | None = None) -> tuple[Engine, Run]:
-    config = scenario.engine
-    runner = BeamRunner(config.block_size, window, config.prefix_cache != "radix")
+    gives_back = scenario.engine.prefix_cache != "radix"
+    runner = BeamRunner(scenario.engine.block_size, window, gives_back)
     engine = Engine(scenario, runner, debug=True, label="LIVE")
     return engine, engine.run_to_end()
 
@@ -155,9 +155,9 @@ def answers(engine: Engine, index: int) -> list[tuple[list[int], float | None]]:
     return [(seq.output_tokens, seq.beam_score) for seq in group.hypotheses]
 
 
-def assert_case(seed: int) -> tuple[int, int]:
+def assert_case(seed: int, window: int | None = None) -> tuple[int, int]:
     scenario = random_case(seed)
-    engine, result = run(scenario, random.Random(seed).choice([None, None, 1, 3, 8]))
+    engine, result = run(scenario, window)
     config = scenario.engine
     for index, spec in enumerate(scenario.requests):
         if not spec.beam_width or spec.cancel_step is not None:
@@ -183,6 +183,13 @@ def test_the_engine_finds_what_a_naive_search_finds(part: int) -> None:
     seen = [assert_case(seed) for seed in range(60 * part, 60 * (part + 1))]
     assert sum(preempted for preempted, _ in seen) > 2
     assert sum(pruned for _, pruned in seen) > 100
+
+
+def test_a_sliding_window_changes_no_answer() -> None:
+    """What the beams share, one gives back after another; what no one sees is free in between."""
+    seen = [assert_case(seed, window=1 + seed % 9) for seed in range(300, 360)]
+    assert sum(preempted for preempted, _ in seen) > 0
+    assert sum(pruned for _, pruned in seen) > 20
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from tests.scenario_gen import random_scenario
 
 
 def assert_agreement(seed: int, window: int | None = None, prompt_logprobs: float = 0.0) -> None:
-    """prompt_logprobs: the share of requests that ask for them."""
+    """window: of the model. prompt_logprobs: the share of requests that ask for them."""
     scenario = random_scenario(random.Random(seed))
     rng = random.Random(seed)
     for request in scenario["requests"]:

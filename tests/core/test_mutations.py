@@ -62,7 +62,7 @@ MUTANTS = [
     ("prefix/hash_cache.py", "needed = max(1, -(-(window - 1) // self.block_size))", "needed = max(1, -(-window // self.block_size))"),
     ("prefix/hash_cache.py", "return found[::-1]  # nothing", "return found  # nothing"),
     ("prefix/radix_cache.py", "    keeps_whole_paths = True\n", ""),
-    ("sched/scheduler.py", "                advanced += holders\n", "                advanced += holders[:1]\n"),
+    ("sched/scheduler.py", "                advanced += holders", "                advanced += holders[:1]"),
     # scheduling
     ("sched/scheduler.py", "                    self.owed -= kv.allocate_slots(member, n)", "                    kv.allocate_slots(member, n)"),
     ("sched/admission.py", "- kv.num_idle(hit) - owed", "- kv.num_idle(hit)"),

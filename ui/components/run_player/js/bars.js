@@ -13,7 +13,7 @@ const IN_SIGHT_PRESENT = 13; // the type is larger, the screen is not
 const ROW = 19;
 
 // How many of a table's entries, always the first ones, the sliding window has passed.
-const passed = (table) => {
+const numPassed = (table) => {
   let n = 0;
   while (table[n] < 0) n++;
   return n;
@@ -113,7 +113,7 @@ export class Bars {
       const [id] = row;
       const s = sv.state.seqs.get(id);
       kind = row[1];
-      if (table) words = `${plural(table.length - passed(table), "block")}, ${plural(s.computed, "token")}${kind === "held" ? ", ended" : ""}`;
+      if (table) words = `${plural(table.length - numPassed(table), "block")}, ${plural(s.computed, "token")}${kind === "held" ? ", ended" : ""}`;
       else if (kind === "ended") words = "ended, blocks given back";
       else words = kind === "refused" ? refusedText(s.reason, info) : waitingText(s, sv);
     }
@@ -135,10 +135,10 @@ export class Bars {
     const tall = h * 0.64;
     const { computed } = sv.state.seqs.get(id);
     const pale = mix(c.r[i], c.surface, 0.28);
-    const start = passed(table) * pitch;
+    const start = numPassed(table) * pitch;
     ctx.fillStyle = c.line;
     ctx.fillRect(0, y + h / 2, Math.max(0, start - gap), c.scale); // the lines between entries make dashes of it
-    if (passed(table) === table.length) return;
+    if (numPassed(table) === table.length) return;
     ctx.fillStyle = c.r[i];
     ctx.fillRect(start, top, table.length * pitch - gap - start, tall);
     ctx.fillStyle = pale;

@@ -58,10 +58,9 @@ const TO = {
   before: (e, n) => `${n} ${e.blocks.length === 1 ? "its" : "their"} place in the free order`,
 };
 
-function passed(e, c) {
-  const window = c.info?.window;
-  const seen = window ? `only the last ${plural(window, "token")}` : "only the last tokens";
-  return `The model sees ${seen}, and ${who(e)} has moved on`;
+function movedOn(e, c) {
+  const width = c.info?.window;
+  return `The model sees only the last ${width ? plural(width, "token") : "tokens"}, and ${who(e)} has moved on`;
 }
 
 function freed(e, c) {
@@ -69,7 +68,7 @@ function freed(e, c) {
     return `${cap(blocks(e.blocks))} ${are(e.blocks.length)} given back: ${who(e)} computed what another block already holds, and reads that one now.`;
   }
   if (!e.blocks.length) return `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}. It holds no block any more: the sliding window has passed them all.`;
-  const why = e.reason === "window" ? passed(e, c) : `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}`;
+  const why = e.reason === "window" ? movedOn(e, c) : `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}`;
   if (e.to === "held") return `${why}${e.reason === "window" ? ": it" : " and"} lets go of ${blocks(e.blocks)}, which others still hold.`;
   return `${why}: ${(TO[e.to] ?? TO.before)(e, `${blocks(e.blocks)} ${e.blocks.length === 1 ? "goes" : "go"} to`)}.`;
 }
