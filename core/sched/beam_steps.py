@@ -27,18 +27,6 @@ class BeamSteps:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    def put_together(self, members: tuple[Sequence, ...] | list[Sequence]) -> Sequence:
-        """One queue entry for beams that have just been preempted: their prompt comes first again.
-
-        They keep their tokens, and fork again once the prompt is computed.
-        """
-        first = members[0]
-        unit = Sequence(first.request, 0, len(members))
-        unit.num_preemptions = first.num_preemptions
-        ended = [seq for seq in first.request.sequences if seq.finished]
-        first.request.sequences = [unit, *ended]
-        return unit
-
     def fork_unit(self, unit: Sequence) -> list[Sequence]:
         """The prompt is computed: one table for each beam, all blocks shared.
 
@@ -157,6 +145,19 @@ class BeamSteps:
         if scheduler.emit is not None:
             scheduler.emit(("pruned", beam.request.id, beam.id))
         scheduler.kv.release(beam, "pruned")
+
+
+def put_together(members: list[Sequence]) -> Sequence:
+    """One queue entry for beams that have just been preempted: their prompt comes first again.
+
+    They keep their tokens, and fork again once the prompt is computed.
+    """
+    first = members[0]
+    unit = Sequence(first.request, 0, len(members))
+    unit.num_preemptions = first.num_preemptions
+    ended = [seq for seq in first.request.sequences if seq.finished]
+    first.request.sequences = [unit, *ended]
+    return unit
 
 
 def note_logprobs(seq: Sequence, continuation: Continuation, candidates: list[Candidate]) -> None:

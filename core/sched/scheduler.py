@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.config import EngineConfig
-from core.kv.block_table import held_blocks
 from core.kv.choose import KVManager
 from core.kv.manager import KVCacheManager
 from core.prefix.base import Emit
 from core.request import Request, Sequence, Status
 from core.runner import Runner, ScheduledSequence, StepBatch, StepOutput
 from core.sched.admission import Wait, blocks_needed, lacks_blocks, reject
-from core.sched.beam_steps import BeamSteps, note_logprobs
+from core.sched.beam_steps import put_together
+from core.sched.outcome import StepOutcome
 from core.sched.preemption import victims
 from core.sched.queue import FCFSQueue, PriorityQueue, WaitingQueue
 
@@ -48,7 +48,7 @@ class Scheduler:
         self.num_running_seqs = 0
         self.owed = 0
         self._paged = isinstance(kv, KVCacheManager)
-        self._beam_steps = BeamSteps(self)
+        self._outcome = StepOutcome(self)
         self._watermark = config.watermark_blocks
         self._chunk = config.max_num_batched_tokens
         # Without a cache nothing of a chunk would be left for the next one.
@@ -182,7 +182,7 @@ class Scheduler:
             seq.num_computed_tokens = 0
             seq.num_preemptions += 1
         grouped = len(members) > 1
-        entry = self._beam_steps.put_together(members) if grouped else victim
+        entry = put_together(members) if grouped else victim
         entry.status = Status.PREEMPTED
         position = self.waiting.push_preempted(entry)
         self._victims.append(entry)
@@ -271,7 +271,7 @@ class Scheduler:
                 numbers = (wait.needed, wait.available)
                 self.emit(("waiting", seq.request.id, seq.id, wait.reason, *numbers))
 
-    # ---- 4 – 6. sample, cache, finish -----------------------------------------------------------
+    # ---- 4 – 6. sample, cache, finish: `core.sched.outcome` -------------------------------------
 
     def update(self, batch: StepBatch, output: StepOutput, runner: Runner) -> list[Sequence]:
         """Take in what the runner sampled: append or fork, cache full blocks, end sequences.
@@ -279,142 +279,7 @@ class Scheduler:
         runner: says which tokens and which texts end a sequence. Returns the sequences that got a
         token, in the order of sampling.
         """
-        block_size = self.config.block_size
-        windowed = self.kv.sliding_window is not None
-        filled: list[tuple[Sequence, int, int]] = []
-        advanced: list[Sequence] = []
-        grown: list[Sequence] = []
-        for i, (item, tokens) in enumerate(zip(batch.scheduled, output.token_ids, strict=True)):
-            seq = item.seq
-            start = seq.num_computed_tokens
-            stop = start + item.num_scheduled_tokens if self.config.kv_cache else 0
-            seq.num_computed_tokens = stop
-            if seq.request.beams is not None:
-                holders = self._update_beam(item, i, output, grown)
-            else:
-                holders = [seq] if item.num_samples < 2 else self._fork(seq)
-                for twin, token in zip(holders, tokens, strict=False):
-                    self._append(twin, token, grown)
-            if stop // block_size > start // block_size:
-                filled += [(seq, start // block_size, stop // block_size) for seq in holders]
-            if windowed:
-                advanced += holders
-        if output.logprobs or output.prompt_logprobs:
-            _keep_logprobs(batch, output)
-        for seq, first, last in filled:
-            self.kv.cache_blocks(seq, first, last)
-        for seq in advanced:
-            self.kv.release_before_window(seq)
-        ended = [seq for seq in grown if self._finish(seq, runner)]
-        if self.config.batching == "static":
-            self._release_finished_batch()
-        elif ended:
-            for seq in ended:
-                self.kv.release(seq, "finished")
-            self.running = [seq for seq in self.running if seq.status is Status.RUNNING]
-        return grown
-
-    def _append(self, seq: Sequence, token: int, grown: list[Sequence]) -> None:
-        if self._paged and len(seq.tokens) % self.config.block_size == 0:
-            self.owed += 1
-        seq.tokens.append(token)
-        grown.append(seq)
-        if self.emit is not None:
-            self.emit(("token_sampled", seq.request.id, seq.id, token))
-
-    def _update_beam(
-        self, item: ScheduledSequence, i: int, output: StepOutput, grown: list[Sequence]
-    ) -> list[Sequence]:
-        """Entry i of the batch belongs to a beam search; the sequences that hold its blocks now.
-
-        The beams of a group stand side by side in the batch: the last one expands them all.
-        """
-        seq, steps = item.seq, self._beam_steps
-        group = seq.request.beams
-        assert group is not None, "the caller has looked"
-        is_unit = seq.num_places > 1
-        if is_unit and seq.num_computed_tokens < len(seq.tokens):
-            return [seq]  # an unfinished chunk of the prompt
-        if is_unit:
-            steps.fork_unit(seq)
-        elif item.num_candidates == 0:
-            return [seq]  # beams that still compute their own tokens again
-        elif seq is not group.beams[-1]:
-            return []
-        if item.num_candidates:
-            count = 1 if is_unit else len(group.beams)
-            candidates = output.candidates[i + 1 - count : i + 1]
-            for beam, chosen in steps.expand(seq.request, candidates):
-                note_logprobs(beam, chosen, candidates[chosen.beam])
-                self._append(beam, chosen.token_id, grown)
-        return [beam for beam in seq.request.sequences if not beam.finished]
-
-    def _fork(self, seq: Sequence) -> list[Sequence]:
-        """Turn the unit of a request into its n sequences, which share every block."""
-        request = seq.request
-        twins = [Sequence(request, index, 1) for index in range(1, seq.num_places)]
-        for twin in twins:
-            twin.tokens = seq.tokens[:]
-            twin.num_computed_tokens = seq.num_computed_tokens
-            twin.status = Status.RUNNING
-            twin.num_preemptions = seq.num_preemptions
-        seq.num_places = 1
-        self.kv.fork(seq, twins)
-        self.owed += sum(self.owed_by(twin) for twin in twins)
-        request.sequences = [seq, *twins]
-        place = self.running.index(seq) + 1
-        self.running[place:place] = twins
-        if self.emit is not None:
-            names = [twin.id for twin in request.sequences]
-            blocks = list(held_blocks(seq.block_table))
-            self.emit(("forked", request.id, seq.id, names, blocks, None))
-        return request.sequences
-
-    def _finish(self, seq: Sequence, runner: Runner) -> bool:
-        """End the sequence if its newest token says so."""
-        reason = self._finish_reason(seq, runner)
-        if reason is None:
-            return False
-        self.give_up_place(seq)
-        group = seq.request.beams
-        if group is not None:
-            group.add_hypothesis(seq)
-        stopped = reason in ("stop_token", "stop_string")
-        seq.status = Status.FINISHED_STOPPED if stopped else Status.FINISHED_LENGTH
-        seq.finish_reason = reason
-        if self.emit is not None:
-            holds = True if self.config.batching == "static" else None
-            outputs = seq.num_output_tokens
-            self.emit(("finished", seq.request.id, seq.id, reason, outputs, holds))
-        return True
-
-    def _finish_reason(self, seq: Sequence, runner: Runner) -> str | None:
-        spec = seq.request.spec
-        token = seq.tokens[-1]
-        if token in seq.request.stop_token_ids:
-            return "stop_token"
-        if not spec.ignore_eos and token in runner.eos_token_ids:
-            return "stop_token"
-        if spec.stop and runner.hits_stop_string(seq):
-            return "stop_string"
-        num_output_tokens = len(seq.tokens) - seq.num_prompt_tokens
-        if num_output_tokens >= spec.max_tokens:
-            return "max_tokens"
-        if len(seq.tokens) >= self.config.max_model_len:
-            return "max_model_len"
-        if spec.output_tokens is not None and num_output_tokens >= len(
-            spec.output_tokens[seq.index]
-        ):
-            return "script_end"
-        return None
-
-    def _release_finished_batch(self) -> None:
-        """A static batch gives its blocks back only when its last member has ended."""
-        if any(seq.status is Status.RUNNING for seq in self.running):
-            return
-        for seq in self.running:
-            self.kv.release(seq, "finished")
-        self.running = []
+        return self._outcome.take_in(batch, output, runner)
 
     # ---- bookkeeping ---------------------------------------------------------------------------
 
@@ -462,13 +327,3 @@ def _scheduled(
         num_candidates = max(group.num_candidates, seq.request.spec.logprobs)
         return ScheduledSequence(seq, n, 0, num_cached_tokens, num_candidates)
     return ScheduledSequence(seq, n, seq.num_places, num_cached_tokens)
-
-
-def _keep_logprobs(batch: StepBatch, output: StepOutput) -> None:
-    """Hand out a step's log-probabilities; requests with n > 1 have forked by now."""
-    for item, chosen in zip(batch.scheduled, output.logprobs, strict=False):
-        twins = [item.seq] if item.num_samples == 1 else item.seq.request.sequences
-        for seq, logprobs in zip(twins, chosen, strict=False):
-            seq.logprobs.append(logprobs)
-    for item, prompt in zip(batch.scheduled, output.prompt_logprobs, strict=False):
-        item.seq.request.prompt_logprobs += prompt
