@@ -1,6 +1,6 @@
 """The torch half of the engine: a Llama model whose keys and values live in paged blocks.
 
-`config`, `cache`, `fetch`, `convert`, `gguf_reader` and `tokenizer` need no torch; the rest does.
+What reads configurations, fetches, converts and tokenizes needs no torch; the rest does.
 """
 
 import os

@@ -98,6 +98,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "use_qk_norm": (None, False),
     "alibi": (None, False),
     "no_rope_layers": (None, []),
+    "rope_interleaved": (None, False),
     "attention_chunk_size": (None,),
     "attention_sinks": (None, False),
     "dual_chunk_attention_config": (None,),

@@ -170,6 +170,15 @@ def _first_key(position: int, window: int | None) -> int:
     return 0 if window is None else max(0, position + 1 - window)
 
 
+def _in_view(span: SequenceSpan, first_block: int, seq_len: int, block_size: int) -> list[int]:
+    """The blocks that hold positions first_block · block_size … seq_len − 1. IndexError if one was
+    given back: an index of −1 would read another sequence's block without a word."""
+    blocks = span.block_table[first_block : -(-seq_len // block_size)]
+    if blocks and min(blocks) < 0:
+        raise IndexError(f"rows {span.start} to {span.end}: a block in view was given back")
+    return blocks
+
+
 def _prefill_chunk(
     span: SequenceSpan,
     window: int | None,
@@ -190,7 +199,7 @@ def _prefill_chunk(
         hidden |= keys <= queries - window
     block_table = None
     if first > 0:
-        blocks = span.block_table[first_block : -(-span.seq_len // block_size)]
+        blocks = _in_view(span, first_block, span.seq_len, block_size)
         block_table = torch.tensor([blocks], dtype=torch.int64, device=device)
     return PrefillChunk(start, end, keys.shape[1], block_table, _additive(hidden, dtype))
 
@@ -212,8 +221,8 @@ def _decode_batch(
     width = -(-longest // block_size)
     # A table may be longer than the context (a block taken ahead): cut it to what is read.
     table = [
-        s.block_table[block : block + -(-end // block_size)]
-        for s, block, end in zip(spans, first_blocks, ends, strict=True)
+        _in_view(s, block, s.seq_len, block_size)
+        for s, block in zip(spans, first_blocks, strict=True)
     ]
     mask = None
     if min(ends) < longest or any(begins):

@@ -79,16 +79,16 @@ def keep_top_p(probabilities: torch.Tensor, top_ps: Seq[float]) -> torch.Tensor:
     part = probabilities[rows]
     top_p = _column([top_ps[i] for i in rows], part)
     # All tokens below this together weigh less than 1 − top_p: none is in the nucleus, and most of
-    # a vocabulary need not be sorted.
-    floor = (1.0 - top_p) / part.shape[-1]
+    # a vocabulary need not be sorted. (Half of it, so that no rounding can drop the likeliest.)
+    floor = (1.0 - top_p) / part.shape[-1] / 2
     count = int((part >= floor).sum(dim=-1).max())
     # `topk` promises no order of equal values: so by id first, then by value, keeping that order.
     ids = part.topk(count, dim=-1).indices.sort(dim=-1).values
     values, order = part.gather(1, ids).sort(dim=-1, descending=True, stable=True)
     weight_before = torch.zeros_like(values)
     weight_before[:, 1:] = values.cumsum(dim=-1)[:, :-1]
+    # The floor is a row's own, while `count` is the batch's: no row may see more for its company.
     stays = (weight_before < top_p) & (values >= floor)
-    stays[:, 0] = True
     probabilities[rows] = torch.zeros_like(part).scatter_(1, ids.gather(1, order), values * stays)
     return probabilities
 

@@ -93,6 +93,118 @@ def test_what_is_not_supported_is_refused_by_name(change, names):
         ModelConfig.from_dict({**SMOLLM, **change})
 
 
+# The fields that say what is computed, as published, and the number of parameters that is.
+PUBLISHED = {
+    "Llama-2-7b": (
+        {
+            "model_type": "llama",
+            "hidden_size": 4096,
+            "intermediate_size": 11008,
+            "max_position_embeddings": 4096,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 32,
+            "num_key_value_heads": 32,
+            "pretraining_tp": 1,
+            "rms_norm_eps": 1e-05,
+            "rope_scaling": None,
+            "vocab_size": 32000,
+        },
+        6_738_415_616,
+    ),
+    "Llama-3.2-1B": (
+        {
+            "model_type": "llama",
+            "attention_bias": False,
+            "eos_token_id": [128001, 128008, 128009],
+            "head_dim": 64,
+            "hidden_size": 2048,
+            "intermediate_size": 8192,
+            "max_position_embeddings": 131072,
+            "mlp_bias": False,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 16,
+            "num_key_value_heads": 8,
+            "rope_scaling": {
+                "factor": 32.0,
+                "high_freq_factor": 4.0,
+                "low_freq_factor": 1.0,
+                "original_max_position_embeddings": 8192,
+                "rope_type": "llama3",
+            },
+            "rope_theta": 500000.0,
+            "tie_word_embeddings": True,
+            "vocab_size": 128256,
+        },
+        1_235_814_400,
+    ),
+    "Mistral-7B-v0.1": (
+        {
+            "model_type": "mistral",
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "max_position_embeddings": 32768,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 32,
+            "num_key_value_heads": 8,
+            "rope_theta": 10000.0,
+            "sliding_window": 4096,
+            "tie_word_embeddings": False,
+            "vocab_size": 32000,
+        },
+        7_241_732_096,
+    ),
+    "Qwen2.5-0.5B": (
+        {
+            "model_type": "qwen2",
+            "hidden_size": 896,
+            "intermediate_size": 4864,
+            "max_position_embeddings": 32768,
+            "max_window_layers": 24,
+            "num_attention_heads": 14,
+            "num_hidden_layers": 24,
+            "num_key_value_heads": 2,
+            "rms_norm_eps": 1e-06,
+            "rope_theta": 1000000.0,
+            "sliding_window": 32768,
+            "tie_word_embeddings": True,
+            "use_mrope": False,
+            "use_sliding_window": False,
+            "vocab_size": 151936,
+        },
+        494_032_768,
+    ),
+    "Qwen3-0.6B": (
+        {
+            "model_type": "qwen3",
+            "attention_bias": False,
+            "head_dim": 128,
+            "hidden_size": 1024,
+            "intermediate_size": 3072,
+            "max_position_embeddings": 40960,
+            "max_window_layers": 28,
+            "num_attention_heads": 16,
+            "num_hidden_layers": 28,
+            "num_key_value_heads": 8,
+            "rope_scaling": None,
+            "rope_theta": 1000000,
+            "sliding_window": None,
+            "tie_word_embeddings": True,
+            "use_sliding_window": False,
+            "vocab_size": 151936,
+        },
+        596_049_920,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_models(name):
+    raw, num_parameters = PUBLISHED[name]
+    config = ModelConfig.from_dict({"hidden_act": "silu", "torch_dtype": "bfloat16", **raw})
+    assert config.num_parameters == num_parameters
+    assert config.kv_window == (4096 if name == "Mistral-7B-v0.1" else None)
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"null", b"\xff\xfe\x00", b"[" * 100_000, b'{"a": ' * 50_000, b" " * 2**21],

@@ -150,6 +150,18 @@ def test_a_write_into_a_block_that_was_given_back_is_an_error(windowed):
         driver.step([(seq, 3)])
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_block_in_view_that_was_given_back_is_an_error(windowed, count):
+    driver = Driver(windowed)
+    seq = driver.add([5] * 20)
+    driver.step([(seq, 20 - count)])
+    assert seq.num_computed_tokens == 20 - count
+    first_read = max(0, 20 - count + 1 - 8) // driver.block_size
+    seq.block_table[first_read] = -1
+    with pytest.raises(IndexError, match="in view was given back"):
+        driver.step([(seq, count)])
+
+
 @pytest.mark.parametrize(
     ("name", "windows", "kv_window"),
     [

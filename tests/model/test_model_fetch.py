@@ -140,7 +140,11 @@ def test_concurrent_fetches_convert_once(root, files, monkeypatch):
 
 
 def test_no_torch_is_imported():
-    program = "import sys, core.model.fetch, core.model.convert; sys.exit('torch' in sys.modules)"
+    program = (
+        "import sys, core.model.fetch, core.model.convert, core.model.gguf_models\n"
+        "import core.model.gguf_tokenizer, core.model.tokenizer, core.model.chat_template\n"
+        "sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

@@ -179,6 +179,25 @@ def test_a_nucleus_among_thousands_of_equals_is_the_lowest_ids():
     assert [t for t in kept if t != 2500] == list(range(len(kept) - 1))
 
 
+def test_a_nucleus_of_almost_everything_is_a_rows_own():
+    """999 tokens of 1e-17 do not move a float64 sum just below 1, so all below them come before
+    top_p too, if they are looked at: they must not be because a neighbour is flat."""
+    peaked = torch.full((1001,), math.log(1e-17), dtype=torch.float64)
+    peaked[0], peaked[1000] = math.log1p(-1e-14), math.log(1e-21)
+    rows = torch.stack([peaked, torch.zeros(1001, dtype=torch.float64)])
+    specs = [spec(i, top_p=1 - 2**-53) for i in range(2)]
+    (alone,) = probabilities(rows, specs[:1])
+    together = probabilities(rows, specs)[0]
+    assert torch.equal(alone, together)
+    assert alone[1000] == 0 < alone[999]
+
+
+@pytest.mark.parametrize("vocab_size", [3, 7, 49, 1000, 49_152])
+def test_the_smallest_nucleus_of_a_flat_row_is_one_token(vocab_size):
+    p = probabilities(torch.zeros(1, vocab_size), [spec(top_p=5e-324)])
+    assert p[0].nonzero().tolist() == [[0]]
+
+
 def test_min_p_of_one_keeps_the_likeliest_and_its_equals():
     p = probabilities(torch.tensor([[1.0, 5.0, 4.9, 5.0]]), [spec(min_p=1.0)])
     assert p.tolist() == [[0.0, 0.5, 0.0, 0.5]]
