@@ -330,7 +330,8 @@ class Engine:
     def _header(self) -> dict[str, Any]:
         prompts = {r.id: r.prompt_tokens.tolist() for r in self.requests}
         used = {token for prompt in prompts.values() for token in prompt}
-        used.update(token for seq in self.sequences().values() for token in seq.output_tokens)
+        if self.recorder is not None:
+            used |= self.recorder.token_ids()
         for request in self.requests:
             for entries in (request.prompt_logprobs, *(s.logprobs for s in request.sequences)):
                 used.update(token for entry in entries for token, _ in entry.top)

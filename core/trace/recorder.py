@@ -39,6 +39,14 @@ class Recorder:
         """Close a step."""
         self._marks.append(StepMark(len(self.events), timing, usage, extras))
 
+    def token_ids(self) -> set[int]:
+        """Every token that was sampled, or was a candidate of a beam."""
+        tokens = {event[3] for event in self.events if event[0] == "token_sampled"}
+        for mark in self._marks:
+            for candidates in mark.extras.get("candidates", {}).values():
+                tokens.update(token for token, _ in candidates)
+        return tokens
+
     def step(self, index: int) -> dict[str, Any]:
         """The JSON record of one step."""
         mark = self._marks[index]

@@ -56,6 +56,10 @@ export function headline(step, notes, info) {
   const e = topEvent(step.events);
   if (!e) {
     const n = Object.keys(step.scheduled).length;
+    if (n && !info.keepsKV) {
+      const who = n === 1 ? "The running sequence computes all of its tokens" : `Each of ${num(n)} sequences computes all of its tokens`;
+      return { event: null, title: "Computed again", icon: "dot", text: `${who} again to sample one more. Nothing is kept, so no block is taken.` };
+    }
     return {
       event: null,
       title: n ? "Decode" : "Idle",

@@ -162,6 +162,7 @@ export class Lanes {
       e.dataset.tip = this.info.passed(s.id, l);
       return e;
     }
+    if (!this.info.keepsKV) return el("div", "ent", "not kept");
     if (!own) return el("div", "ent", back ? `${l} → ${num(b)} given back` : kind === "run" ? "no slot yet" : "no slot needed");
     const refs = sv.state.ref[b];
     const e = button("ent", null, `${l} → `, el("b", "", num(b)));
@@ -223,6 +224,7 @@ export class Lanes {
     const s = sv.state.seqs.get(seq);
     const t = s.token(p);
     const name = `${this.info.quote([t])}, token ${num(p)} of ${seq}${p < s.prompt.length ? "" : `, output ${num(p - s.prompt.length + 1)}`}`;
+    if (!this.info.keepsKV) return `${name}: computed again in every step, for nothing is kept.`;
     if (p >= s.computed) return `${name}: ${s.status === "ended" ? "sampled last and never computed" : p < s.prompt.length ? "not computed yet" : "sampled, not computed yet, so it has no slot"}.`;
     const b = sv.state.tables.get(seq)?.[Math.floor(p / bs)];
     if (b === GIVEN_BACK) return `${name}. ${this.info.passed(seq, Math.floor(p / bs))}`;

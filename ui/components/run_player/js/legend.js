@@ -9,7 +9,7 @@ export function drawLegend(root, info, size, tokens) {
   if (tokens) {
     out.push(item("lg-w", "computed in this step"));
     if (info.cacheOn) out.push(item("lg-hit", "found in the cache"));
-    out.push(el("span", "", el("em", "", "word"), "sampled, no slot yet"));
+    out.push(el("span", "", el("em", "", "word"), info.keepsKV ? "sampled, no slot yet" : "computed again in every step"));
   }
   if (size !== "small") {
     out.push(item("lg-used", "held, in the colour of its request"));

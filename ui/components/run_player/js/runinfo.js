@@ -28,6 +28,7 @@ export class RunInfo {
     this.run = run;
     this.header = header;
     this.engine = header.scenario.engine;
+    this.keepsKV = this.engine.kv_cache ?? true;
     this.bs = this.engine.block_size;
     this.n = this.engine.num_blocks;
     this.name = header.scenario.name || "A run";

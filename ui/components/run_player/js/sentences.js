@@ -139,7 +139,7 @@ export const SENTENCES = {
   preempted: Object.fromEntries(
     Object.entries(PREEMPTED).map(([k, f]) => [k, (e, c) => f(e, e.num_output_tokens ? `its ${plural(e.num_output_tokens, "output token")}` : "its prompt", c)]),
   ),
-  token_sampled: (e, c) => `${who(e)} samples ${c.info ? c.info.quote([e.token]) : num(e.token)}. It has no slot until it is computed.`,
+  token_sampled: (e, c) => `${who(e)} samples ${c.info ? c.info.quote([e.token]) : num(e.token)}.${c.info && !c.info.keepsKV ? "" : " It has no slot until it is computed."}`,
   pruned: (e) => `${who(e)} is pruned: better beams have taken its place.`,
   cancelled: (e) => `${e.request} is cancelled. What of it has not ended, ends now.`,
   finished: Object.fromEntries(
