@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from core.engine import Engine
+from core.runner import ScriptedRunner
 from core.scenario import Scenario
 from core.simulate import simulate
 from tests.serving import App
@@ -83,3 +85,32 @@ def test_a_cell_of_the_table_can_be_changed(page: Any, app: App) -> None:
     page.get_by_role("button", name="Run this scenario").first.click()
     page.wait_for_url(re.compile(r"[?&]own="))
     page.locator('.lane[data-seq="Zed"]').first.wait_for()
+
+
+@pytest.mark.parametrize("num_tokens", [13, 97])
+def test_what_a_sliding_window_has_passed_is_a_dash_with_its_reason(
+    page: Any, app: App, tmp_path: Path, num_tokens: int
+) -> None:
+    """As boxes of tokens, and as bars for a long sequence. 5 tokens behind the next are seen."""
+    source = {"device": "CPU", "dtype": "float32", "model": "some-model", "model_sha256": None}
+    sizes = {"num_blocks": 40, "max_model_len": 128, "max_num_batched_tokens": 128}
+    scenario = {
+        "schema": "scenario/1",
+        "engine": {"prefix_cache": "hash", **sizes},
+        "requests": [{"id": "A", "prompt_tokens": list(range(num_tokens)), "max_tokens": 4}],
+    }
+    runner = ScriptedRunner(source=source, sliding_window=6)
+    engine = Engine(Scenario.from_dict(scenario), runner, label="RECORDED")
+    engine.run_to_end().write(tmp_path / "window.run.json.gz")
+    _open(page, app, "scenario=fork")
+    _upload(page, tmp_path / "window.run.json.gz")
+    page.get_by_text(re.compile(r"^Step 0 of 3\b")).first.wait_for()
+    page.get_by_text("The sequences of this step as a table").click()
+    last = num_tokens // 4
+    page.get_by_text(f"{last - 2} → –, {last - 1} → {last - 1}, {last} → {last}").wait_for()
+    if num_tokens == 13:
+        page.locator(".g.none .ent").first.hover()
+    else:
+        page.get_by_text("2 blocks, 97 tokens").wait_for()
+        page.locator("canvas.barscanvas").click(position={"x": 3, "y": 9})
+    page.get_by_text("Entry 0 of A names no block: the model sees only the last 6").wait_for()

@@ -7,7 +7,9 @@ import pytest
 from model_driver import oracle
 
 from core.engine import Engine
+from core.errors import MismatchError
 from core.model.model_runner import ModelRunner
+from core.record import record, verify_tokens
 from core.scenario import Scenario
 from core.simulate import verify
 from core.trace.run import Run, parse_run
@@ -28,6 +30,23 @@ def pair(tmp_path_factory):
     directory = families.FAMILIES["mistral-window"](tmp_path_factory.mktemp("engine") / "mistral")
     runner = ModelRunner(directory, dtype="float32", device="cpu", num_blocks=64, block_size=4)
     return runner, oracle(directory)
+
+
+def test_a_window_that_is_not_the_models_is_noticed_with_the_model(tmp_path) -> None:
+    """Under the tree nothing is given back, so without the model any window would do."""
+    directory = families.FAMILIES["mistral-window"](tmp_path / "mistral")
+    scenario = {
+        "schema": "scenario/1",
+        "model": str(directory),
+        "requests": [{"id": "A", "prompt_tokens": LONG[:20], "max_tokens": 3, "temperature": 0}],
+    }
+    run = record(Scenario.from_dict(scenario), dtype="float32", device="cpu")
+    verify(run)
+    verify_tokens(run)
+    run.header["sliding_window"] = WINDOW + 1
+    verify(run)
+    with pytest.raises(MismatchError, match="sliding_window"):
+        verify_tokens(run)
 
 
 def run_of(runner, **engine) -> tuple[Engine, Run]:

@@ -32,7 +32,7 @@ export function answer(sv, b) {
   if (s.status === "held") return `${id} has ended, but its static batch has not, so I stay entry ${num(l)} of its table and nobody else can use me.`;
   if (!fill) return `${id} has reserved me as entry ${num(l)} of its table. None of my ${num(bs)} slots is filled yet, and nobody else can use them.`;
   const tail = open > 0 ? `, and ${plural(open, "slot is", "slots are")} still empty` : "";
-  return `${id} needs me: I am entry ${num(l)} of its block table. I hold its ${fill === 1 ? "token" : "tokens"} ${range(from, from + fill - 1)}${tail}. I stay until it ends${info.window === null || info.radix || info.contiguous ? "" : ", the window has passed me"} or gives way.`;
+  return `${id} needs me: I am entry ${num(l)} of its block table. I hold its ${fill === 1 ? "token" : "tokens"} ${range(from, from + fill - 1)}${tail}. I stay until it ends or gives way${info.window === null || info.radix || info.contiguous ? "" : ", or the sliding window has passed me"}.`;
 }
 
 export class Inspector {
