@@ -78,19 +78,43 @@ def keep_top_p(probabilities: torch.Tensor, top_ps: Seq[float]) -> torch.Tensor:
         return probabilities
     part = probabilities[rows]
     top_p = _column([top_ps[i] for i in rows], part)
-    # All tokens below this together weigh less than 1 − top_p: none is in the nucleus, and most of
-    # a vocabulary need not be sorted. (Half of it, so that no rounding can drop the likeliest.)
-    floor = (1.0 - top_p) / part.shape[-1] / 2
+    floor = _nucleus_floor(part, top_p)
     count = int((part >= floor).sum(dim=-1).max())
-    # `topk` promises no order of equal values: so by id first, then by value, keeping that order.
-    ids = part.topk(count, dim=-1).indices.sort(dim=-1).values
-    values, order = part.gather(1, ids).sort(dim=-1, descending=True, stable=True)
+    values, ids = _likeliest(part, count)
     weight_before = torch.zeros_like(values)
     weight_before[:, 1:] = values.cumsum(dim=-1)[:, :-1]
     # The floor is a row's own, while `count` is the batch's: no row may see more for its company.
     stays = (weight_before < top_p) & (values >= floor)
-    probabilities[rows] = torch.zeros_like(part).scatter_(1, ids.gather(1, order), values * stays)
+    probabilities[rows] = torch.zeros_like(part).scatter_(1, ids, values * stays)
     return probabilities
+
+
+def _nucleus_floor(probabilities: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """For each row a probability that no token of the nucleus is below: [n, 1].
+
+    Found by going down until what is above weighs enough: few tokens of a vocabulary are left to
+    sort then. No further than where all that is below weighs less than 1 − top_p (half of that, so
+    that no rounding can drop the likeliest).
+    """
+    lowest = (1.0 - top_p) / probabilities.shape[-1] / 2
+    floor = probabilities.amax(dim=-1, keepdim=True)
+    while True:
+        weight = probabilities.where(probabilities >= floor, 0.0).sum(dim=-1, keepdim=True)
+        too_light = (weight < top_p) & (floor > lowest)
+        if not bool(too_light.any()):
+            return floor
+        floor = torch.where(too_light, torch.maximum(floor / 8, lowest), floor)
+
+
+def _likeliest(probabilities: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The `count` or more likeliest of each row and their ids; of equals the lower id first."""
+    if 4 * count > probabilities.shape[-1]:  # nothing to be gained by choosing first
+        values, ids = probabilities.sort(dim=-1, descending=True, stable=True)
+        return values, ids
+    # `topk` promises no order of equal values: so by id first, then by value, keeping that order.
+    ids = probabilities.topk(count, dim=-1).indices.sort(dim=-1).values
+    values, order = probabilities.gather(1, ids).sort(dim=-1, descending=True, stable=True)
+    return values, ids.gather(1, order)
 
 
 def _column(values: list[float], like: torch.Tensor) -> torch.Tensor:
