@@ -121,10 +121,23 @@ def _try(start: Pair, lacking: dict[Pair, None], rng: random.Random) -> Case:
     return Case(**chosen)
 
 
+def few(case: Case, number: int) -> slice:
+    """The prompts for the `number`-th case of the cover: not all where that takes many steps.
+
+    The model's other cases have all of them.
+    """
+    step = 3 if case.situation == "alone" else 2 if case.chunk == 1 else 1
+    if case.model == SMOLLM and (step > 1 or case.situation in ("mixed", "preempted")):
+        step *= 2
+    return slice(number % step, None, step)
+
+
 def product(model: str, situation: str) -> list[Case]:
     """All possible cases of a model in a situation."""
     values = FACTORS | {"model": (model,), "situation": (situation,)}
-    return [case for case in map(Case._make, itertools.product(*values.values())) if is_possible(case)]
+    return [
+        case for case in map(Case._make, itertools.product(*values.values())) if is_possible(case)
+    ]
 
 
 # ---- prompts -------------------------------------------------------------------------------------
@@ -132,11 +145,14 @@ def product(model: str, situation: str) -> list[Case]:
 VOCABULARY = 320
 _STEM = [random.Random(1).randrange(3, VOCABULARY) for _ in range(80)]
 # (tokens shared with the others, tokens of its own): shared stems that end in a block and on its
-# edge, for every block size; some are longer than every window, and some grow beyond 64 tokens.
+# edge, for every block size, and most windows are shorter. Those of more than LONG tokens are asked
+# where blocks have 64.
+LONG = 48
 _LENGTHS = [
     (0, 1), (0, 2), (0, 5), (1, 2), (2, 0), (3, 1), (4, 1), (5, 3), (6, 1), (7, 4), (8, 1),
     (58, 2), (61, 1), (9, 0), (10, 6), (13, 2), (16, 1), (62, 0), (17, 3), (66, 3), (70, 2),
-    (22, 1), (32, 1), (33, 5), (38, 2), (40, 0),
+    (22, 1), (67, 1), (32, 1), (33, 5), (71, 0), (38, 2), (40, 0),
+    (59, 1), (60, 1), (63, 0), (57, 2),
 ]  # fmt: skip
 TINY_PROMPTS: list[list[int]] = [
     _STEM[:shared] + [3 + (37 * i + 5 * j) % (VOCABULARY - 3) for j in range(own)]
@@ -148,7 +164,10 @@ _LONG_TALE = (
     _TALE + " Every morning the keeper winds the largest clock, opens the windows, and sweeps the "
     "stairs. Visitors are rare in winter, but in spring"
 )
-_LONGER_TALE = _LONG_TALE + " whole classes come, with their teachers, to draw the old maps and the tower clock;"
+_LONGER_TALE = (
+    _LONG_TALE
+    + " whole classes come, with their teachers, to draw the old maps and the tower clock;"
+)
 TEXTS = [
     "The capital of France is",
     "Water boils at 100 degrees at sea level, but",

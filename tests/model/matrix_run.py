@@ -1,6 +1,6 @@
 """Runs a case of the matrix and compares all that comes out with the oracle.
 
-Every prompt is asked greedily; some are asked again with a seed. Half of the requests ask for
+Every prompt is asked greedily; some are asked again with a seed. A third of the requests ask for
 log-probabilities of their prompts too (and so do not read the prefix cache).
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterable
 from collections.abc import Sequence as Listing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import families
-from matrix import SMOLLM, TEXTS, TINY_PROMPTS, Case
+from matrix import LONG, SMOLLM, TEXTS, TINY_PROMPTS, Case
 from model_driver import oracle
 from oracle_tokens import Chain, read_all
 
@@ -32,6 +33,7 @@ NUM_PLACES = 3
 MAX_MODEL_LEN = 96
 TOLERANCE = 1e-4
 FIRST_CALL = ".first"
+EVERY = slice(None)
 DRAW = {"temperature": 0.8, "top_k": 60, "top_p": 0.95}
 
 
@@ -78,7 +80,7 @@ def make_subject(model: str, directory: Path) -> Subject:
 
 def _drafts(subject: Subject) -> list[list[int]]:
     """The answers of the plainest engine, in the order of the chains."""
-    plain = Case("", 16, 0, "off", "forked", "fcfs", "paged", "continuous")
+    plain = Case("", 64, 0, "off", "forked", "fcfs", "paged", "continuous")
     (engine,) = run_case(plain, subject)
     found = {seq.id: seq.output_tokens for seq in engine.sequences().values()}
     greedy = [found[f"g{i}#0"] for i in range(len(subject.prompts))]
@@ -92,41 +94,54 @@ def _seed(prompt: int) -> int:
     return 1000 + prompt
 
 
-def run_case(case: Case, subject: Subject) -> list[Engine]:
-    """The engines of a case, run to their ends."""
-    requests = _requests(case, subject)
+def run_case(
+    case: Case, subject: Subject, part: slice = EVERY, kv_cache: bool = True
+) -> list[Engine]:
+    """The engines of a case, run to their ends. part: of the prompts."""
+    prompts = [
+        i
+        for i, prompt in list(enumerate(subject.prompts))[part]
+        if len(prompt) <= LONG or case.block_size == 64
+    ]
+    if "preempted" in case.situation:  # many run together, and grow
+        prompts.sort(key=lambda i: len(subject.prompts[i]))
+    requests = _requests(case, subject, prompts)
     if case.situation == "alone":
-        engines = [_engine(case, subject, [request]) for request in requests]
+        engines = [_engine(case, subject, [request], kv_cache=kv_cache) for request in requests]
     elif case.situation == "hits":
-        first = [r | {"id": r["id"] + FIRST_CALL} for r in requests[::2]]
-        engines = [_engine(case, subject, first, more=requests)]
+        first = [r | {"id": r["id"] + FIRST_CALL} for r in requests if int(r["id"][1:]) % 4 < 2]
+        engines = [_engine(case, subject, first, requests, kv_cache)]
     else:
-        engines = [_engine(case, subject, requests)]
+        engines = [_engine(case, subject, requests, kv_cache=kv_cache)]
     return engines
 
 
-def _requests(case: Case, subject: Subject) -> list[Json]:
+def _requests(case: Case, subject: Subject, prompts: Iterable[int]) -> list[Json]:
     """The requests of a call: the drawn ones stand among the greedy ones."""
     requests: list[Json] = []
-    for i, prompt in enumerate(subject.prompts):
-        requests.append({"id": f"g{i}", "logprobs": 1, "prompt_logprobs": i % 2})
+    for i in prompts:
+        requests.append({"id": f"g{i}", "logprobs": 1, "prompt_logprobs": int(i % 3 == 2)})
         if i in subject.sampled:
             requests.append({"id": f"s{i}", "seed": _seed(i), **DRAW})
         for request in requests[-2:]:
-            request.setdefault("prompt_tokens", prompt)
+            request.setdefault("prompt_tokens", subject.prompts[i])
     for order, request in enumerate(requests):
         request |= {"max_tokens": subject.num_tokens, "ignore_eos": True}
         if "forked" in case.situation:
             request["n"] = NUM_PLACES
         if case.situation == "mixed":
-            request["arrive_step"] = 2 * order
+            request["arrive_step"] = order
         if case.policy == "priority":
-            request["priority"] = order * 7 % 3
+            request["priority"] = order // 5 % 3
     return requests
 
 
 def _engine(
-    case: Case, subject: Subject, requests: list[Json], more: Listing[Json] = (), **settings: Any
+    case: Case,
+    subject: Subject,
+    requests: list[Json],
+    more: Listing[Json] = (),
+    kv_cache: bool = True,
 ) -> Engine:
     """Run requests, and then those of a second call."""
     blocks = [_blocks_at_most(case, request) for request in (*requests, *more)]
@@ -146,10 +161,12 @@ def _engine(
                 "max_model_len": MAX_MODEL_LEN,
                 "long_prefill_token_threshold": case.chunk,
                 "prefix_cache": case.prefix_cache,
+                "eviction": {1: "fifo", 7: "lfu"}.get(case.chunk, "lru"),
                 "policy": case.policy,
                 "allocator": case.allocator,
+                "reserve": "request" if case.policy == "priority" else "max_model_len",
                 "batching": case.batching,
-                **settings,
+                "kv_cache": kv_cache,
             },
         }
     )
@@ -217,7 +234,8 @@ def _check_situation(case: Case, engine: Engine) -> None:
     if "forked" in case.situation:
         assert "forked" in kinds
         # A block of one token is full when it is shared: nobody writes into it.
-        assert ("block_copied" in kinds) == (case.block_size > 1)
+        copies = case.block_size > 1 and engine.config.kv_cache
+        assert ("block_copied" in kinds) == copies
     if case.situation == "batch":
         assert max(len(step["scheduled"]) for step in steps) > 5
     if case.situation == "mixed":
@@ -230,7 +248,8 @@ def _is_mixed(engine: Engine, scheduled: Json) -> bool:
     """Whether some compute their prompt while others compute their own outputs."""
     sequences = engine.sequences()
     in_prompt = {
-        share["num_computed_tokens"] + share["num_cached_tokens"] < sequences[name].num_prompt_tokens
+        share["num_computed_tokens"] + share["num_cached_tokens"]
+        < sequences[name].num_prompt_tokens
         for name, share in scheduled.items()
     }
     return in_prompt == {True, False}
@@ -254,4 +273,6 @@ def _check_hits(case: Case, engine: Engine) -> None:
 
 def _num_shared(a: list[int], b: list[int]) -> int:
     """Length of the common prefix."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )

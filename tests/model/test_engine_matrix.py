@@ -12,18 +12,14 @@ import functools
 import families
 import matrix
 import pytest
-from matrix import SMOLLM, Case, pairwise_cover, pairs_of
+from matrix import SMOLLM, Case, pairs_of, pairwise_cover
 from matrix_run import Subject, check, make_subject, run_case
 
 COVER = pairwise_cover()
 
 
-def marked(cases):
-    """Cases of the real model are marked so."""
-    return [
-        pytest.param(case, id=str(case), marks=pytest.mark.model if case.model == SMOLLM else ())
-        for case in cases
-    ]
+def marks(model: str):
+    return pytest.mark.model if model == SMOLLM else ()
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +49,40 @@ def test_the_prompts_are_many_and_share_stems():
     assert min(lengths) == 1 and max(lengths) > 64 > max(windows)
 
 
-@pytest.mark.parametrize("case", marked(COVER))
-def test_the_answers_are_the_oracles(subject, case: Case):
+@pytest.mark.parametrize(
+    ("number", "case"),
+    [pytest.param(i, c, id=str(c), marks=marks(c.model)) for i, c in enumerate(COVER)],
+)
+def test_the_answers_are_the_oracles(subject, number: int, case: Case):
     model = subject(case.model)
-    check(case, model, run_case(case, model))
+    check(case, model, run_case(case, model, matrix.few(case, number)))
+
+
+@pytest.mark.parametrize("policy", matrix.FACTORS["policy"])
+@pytest.mark.parametrize(
+    ("situation", "batching"),
+    [("alone", "static"), ("batch", "continuous"), ("mixed", "continuous"), ("forked", "static")],
+)
+def test_without_a_kv_cache(subject, situation: str, batching: str, policy: str):
+    """A step computes sequences whole: there is nothing to share, to copy, to preempt for."""
+    case = Case("mistral-window", 4, 0, "off", situation, policy, "paged", batching)
+    model = subject(case.model)
+    check(case, model, run_case(case, model, slice(None, None, 2), kv_cache=False))
+
+
+@pytest.mark.model
+def test_the_real_model_without_a_kv_cache(subject):
+    case = Case(SMOLLM, 4, 0, "off", "mixed", "fcfs", "paged", "continuous")
+    model = subject(case.model)
+    check(case, model, run_case(case, model, slice(None, 12, 3), kv_cache=False))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("situation", matrix.FACTORS["situation"])
-@pytest.mark.parametrize("model", matrix.FACTORS["model"])
-def test_the_answers_are_the_oracles_in_the_full_product(subject, model, situation):
+@pytest.mark.parametrize(
+    "model", [pytest.param(m, marks=marks(m)) for m in matrix.FACTORS["model"]]
+)
+def test_the_answers_are_the_oracles_in_the_full_product(subject, model: str, situation: str):
     for case in matrix.product(model, situation):
         check(case, subject(model), run_case(case, subject(model)))
