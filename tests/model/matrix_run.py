@@ -248,8 +248,7 @@ def _is_mixed(engine: Engine, scheduled: Json) -> bool:
     """Whether some compute their prompt while others compute their own outputs."""
     sequences = engine.sequences()
     in_prompt = {
-        share["num_computed_tokens"] + share["num_cached_tokens"]
-        < sequences[name].num_prompt_tokens
+        sum(share.values()) <= sequences[name].num_prompt_tokens
         for name, share in scheduled.items()
     }
     return in_prompt == {True, False}
