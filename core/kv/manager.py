@@ -72,7 +72,6 @@ class KVCacheManager:
         """The cached blocks of a waiting sequence's prefix, as a table. Changes nothing.
 
         At most ⌊(num_tokens − 1) / block_size⌋: the last token must be computed to sample the next.
-        Entries that the sliding window does not reach are GIVEN_BACK from the start.
         None for a request that wants its prompt's log-probabilities: they come from computing every
         position. Its blocks are cached all the same.
         Entries that the sliding window does not reach are GIVEN_BACK from the start.

@@ -23,6 +23,7 @@ class NoKVManager:
         self.step = 0
         self.copies: list[tuple[int, int]] = []
         self.num_free = config.num_blocks
+        self._emit = emit if config.batching == "static" else None
 
     def find_prefix(self, seq: Sequence) -> list[int]:
         return []
@@ -46,7 +47,9 @@ class NoKVManager:
         raise AssertionError("there is nothing to give back")
 
     def release(self, seq: Sequence, reason: str) -> None:
-        """There is nothing to give up."""
+        """There is nothing to give up; but this event ends a static batch's hold on its members."""
+        if self._emit is not None and reason == "finished":
+            self._emit(("blocks_freed", seq.request.id, seq.id, reason, [], "front"))
 
     def usage(self) -> dict[str, int]:
         """Blocks free, cached and in use: all are free."""

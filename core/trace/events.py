@@ -42,8 +42,8 @@ blocks_freed       the sequence drops one reference to each of `blocks`, in this
                    the block at the same place in `before`, −1: at the back), or ``held`` (others
                    still hold them). Under reason ``window`` the table's `entries`, one for each
                    block, become −1; under ``duplicate`` the event before has changed the table;
-                   under all others the table is gone afterwards (`blocks` may be empty if the
-                   window had passed them all).
+                   under all others the table is gone afterwards (`blocks` may be empty: if the
+                   window had passed them all, or if there is no KV cache and a static batch ends).
 forked             The first of `sequences` stands in `running`, as a unit or as a beam; the others
                    join right behind it, each with its table, all blocks shared. `copies_outputs`:
                    its outputs as well (beams); else they keep their own (none yet, but for beams

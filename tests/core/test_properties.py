@@ -19,6 +19,8 @@ from core.scenario import Scenario
 from core.simulate import simulate, verify
 from core.trace.reasons import REASONS
 from core.trace.run import Run, parse_run
+from tests.core.test_beams import random_case
+from tests.core.test_beams import run as beam_run
 from tests.scenario_gen import random_scenario
 
 REDUCE_CLI = Path(__file__).parents[1] / "js" / "reduce_cli.mjs"
@@ -155,19 +157,43 @@ def _texts(scenario: dict[str, Any]) -> dict[str, list[int]]:
     return steps[-1]["state"]["outputs"] if steps else {}
 
 
+def assert_javascript_agrees(node: str, run: Run) -> None:
+    """The player's reducer gives the same states as ours, each after each step."""
+    done = subprocess.run(
+        [node, str(REDUCE_CLI)],
+        input=json.dumps(run.to_dict()),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(done.stdout) == json.loads(json.dumps(list(run.states())))
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_javascript_and_python_reduce_alike(seed: int, node: str) -> None:
-    """The player's reducer gives the same states as ours, each after each step."""
     for i, window in enumerate((None, None, None, None, 1 + seed % 4, 5 + seed % 5)):
         scenario = random_scenario(random.Random(seed * 8 + i))
         runner = ScriptedRunner(sliding_window=window)
-        run = Engine(Scenario.from_dict(scenario), runner).run_to_end()
-        done = subprocess.run(
-            [node, str(REDUCE_CLI)],
-            input=json.dumps(run.to_dict()),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        assert json.loads(done.stdout) == json.loads(json.dumps(list(run.states())))
+        assert_javascript_agrees(node, Engine(Scenario.from_dict(scenario), runner).run_to_end())
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_javascript_and_python_reduce_beams_alike(part: int, node: str) -> None:
+    kinds: Counter[str] = Counter()
+    for seed in range(900 + 8 * part, 908 + 8 * part):
+        run = beam_run(random_case(seed), window=(None, None, 3, 7)[seed % 4])[1]
+        assert_javascript_agrees(node, run)
+        kinds.update(event["type"] for record in run.steps for event in record["events"])
+    assert kinds["pruned"] and kinds["preempted"] and kinds["block_copied"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_javascript_and_python_reduce_alike_without_a_kv_cache(seed: int, node: str) -> None:
+    scenario = random_scenario(random.Random(seed))
+    engine = scenario["engine"] | {"kv_cache": False, "max_num_batched_tokens": 256}
+    checked = Scenario.from_dict(scenario | {"model": "some", "engine": engine})
+    run = Engine(checked, ScriptedRunner(), debug=True, label="LIVE").run_to_end()
+    kinds = {event["type"] for record in run.steps for event in record["events"]}
+    assert "token_sampled" in kinds and "blocks_allocated" not in kinds
+    assert_javascript_agrees(node, run)

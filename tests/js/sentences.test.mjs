@@ -92,6 +92,9 @@ test("a sliding window is told with its width, and what it passed needs no block
   assert.match(say({ ...freed, to: "back" }), /^The model sees only the last 3 tokens, and A has moved on: blocks 3 and 2 go to the back/);
   assert.match(say({ ...freed, to: "held" }), /and A has moved on: it lets go of blocks 3 and 2, which others still hold\.$/);
   assert.match(say({ type: "blocks_freed", ...who, reason: "finished", blocks: [], to: "front" }), /^A has ended\. It holds no block any more/);
+  run.header.scenario.engine.kv_cache = false;
+  const uncached = { type: "blocks_freed", ...who, reason: "finished", blocks: [], to: "front" };
+  assert.match(sentence(uncached, context(uncached, {}, new RunInfo(run))), /there is no KV cache\.$/);
   assert.match(say({ type: "block_shared", ...who, cause: "hit", blocks: [4, 5], index: 3 }), /instead of computing 10 tokens again\. The 3 entries before them can stay empty/);
   assert.equal(wide.passed("A", 1), "Entry 1 of A names no block: the model sees only the last 3 tokens, and tokens 2–3 lie before them.");
   assert.match(tell({ ...freed, to: "back" }, 3), /^A sees me no more; I go to the back/);

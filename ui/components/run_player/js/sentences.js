@@ -67,7 +67,10 @@ function freed(e, c) {
   if (e.reason === "duplicate") {
     return `${cap(blocks(e.blocks))} ${are(e.blocks.length)} given back: ${who(e)} computed what another block already holds, and reads that one now.`;
   }
-  if (!e.blocks.length) return `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}. It holds no block any more: the sliding window has passed them all.`;
+  if (!e.blocks.length) {
+    const none = c.engine.kv_cache === false ? "It holds no block: there is no KV cache" : "It holds no block any more: the sliding window has passed them all";
+    return `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}. ${none}.`;
+  }
   const why = e.reason === "window" ? movedOn(e, c) : `${who(e)} ${WHY_FREED[e.reason] ?? "lets go"}`;
   if (e.to === "held") return `${why}${e.reason === "window" ? ": it" : " and"} lets go of ${blocks(e.blocks)}, which others still hold.`;
   return `${why}: ${(TO[e.to] ?? TO.before)(e, `${blocks(e.blocks)} ${e.blocks.length === 1 ? "goes" : "go"} to`)}.`;
