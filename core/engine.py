@@ -31,7 +31,8 @@ from core.trace.reducer import Reducer
 from core.trace.run import Run, make_header
 
 MAX_STEPS = 2_000_000
-"""A run that goes on longer is given up: no scenario within the limits needs as many."""
+"""A run that goes on for longer, counted from the last request that was added, is given up: nothing
+within the limits of a scenario needs as many."""
 
 
 class EngineFailedError(KVScopeError):
@@ -92,15 +93,20 @@ class Engine:
         scenario grows by these requests. Raises ScenarioError, and RequestError at once for what
         would be rejected on arrival.
         """
-        new = dataclasses.replace(self._settings, requests=tuple(specs))
-        Scenario.from_dict(new.to_dict())
+        # Limits on steps are for waiting, not for how long the engine has lived: counted from now.
+        now = self.num_steps
+        new = dataclasses.replace(
+            self._settings, requests=tuple(_shifted(spec, -now) for spec in specs)
+        )
         for spec in specs:
             if spec.id in self._ids:
                 raise ScenarioError("requests", f"the id {spec.id!r} is in use")
-            if spec.arrive_step < self.num_steps:
+            if spec.arrive_step < now:
                 raise ScenarioError(
                     "requests", f"{spec.id!r} would arrive in a step that has passed"
                 )
+        checked = Scenario.from_dict(new.to_dict())
+        specs = [_shifted(spec, now) for spec in checked.requests]
         first = len(self.requests)
         requests = [self._request(spec, first + i) for i, spec in enumerate(specs)]
         for request in requests:
@@ -118,6 +124,7 @@ class Engine:
             if self._shadow is not None:
                 self._shadow.prompts[request.id] = request.prompt_tokens.tolist()
         self.requests += requests
+        self._give_up_at = self.num_steps + MAX_STEPS
         self._to_arrive += requests
         self._to_arrive.sort(key=lambda r: (r.spec.arrive_step, r.order), reverse=True)
 
@@ -150,11 +157,16 @@ class Engine:
             stop_token_ids=request.stop_token_ids | eos,
         )
         vocab_size = self.runner.vocab_size
+        path = f"requests[{request.order}]"
         if vocab_size is not None and vocab_size < group.num_candidates:
             raise ScenarioError(
-                f"requests[{request.order}].beam_width",
+                f"{path}.beam_width",
                 f"{spec.beam_width} beams look at {group.num_candidates} tokens each, and the "
                 f"vocabulary has {vocab_size}",
+            )
+        if vocab_size is not None and vocab_size < spec.logprobs:
+            raise ScenarioError(
+                f"{path}.logprobs", f"{spec.logprobs} of a vocabulary of {vocab_size} tokens"
             )
         return group
 
@@ -265,7 +277,7 @@ class Engine:
         of a beam also cumulative_logprob, score and rank (0: the best; None for those that are no
         answer)."""
         return {
-            name: _result(request, seq)
+            name: _result(request, name, seq)
             for request in self.requests
             for name, seq in request.named_sequences()
         }
@@ -301,7 +313,7 @@ class Engine:
             self.scheduler.arrive(self._to_arrive.pop())
 
     def _guard(self, progressed: bool) -> None:
-        if self.num_steps > MAX_STEPS:
+        if self.num_steps > self._give_up_at:
             raise EngineFailedError(f"given up after {MAX_STEPS:,} steps")
         # A static batch whose last member preempted itself may pass one step without work.
         idle = not (progressed or self._to_arrive or self.done)
@@ -309,7 +321,8 @@ class Engine:
         if self._idle_steps > 2:
             waiting = self.scheduler.waiting.entries()
             raise EngineFailedError(
-                f"nothing can run: {len(waiting)} wait, {waiting[0].id} first; "
+                f"nothing can run: {_names(waiting)[:3]} wait first of {len(waiting)}, "
+                f"{len(self.scheduler.running)} are admitted; "
                 f"{self.kv.num_free} of {self.config.num_blocks} blocks are free"
             )
 
@@ -347,7 +360,13 @@ class Engine:
         )
 
 
-def _result(request: Request, seq: Sequence) -> dict[str, Any]:
+def _shifted(spec: RequestSpec, steps: int) -> RequestSpec:
+    """The request so many steps later."""
+    cancel = None if spec.cancel_step is None else spec.cancel_step + steps
+    return dataclasses.replace(spec, arrive_step=spec.arrive_step + steps, cancel_step=cancel)
+
+
+def _result(request: Request, name: str, seq: Sequence) -> dict[str, Any]:
     result: dict[str, Any] = {
         "finish_reason": seq.finish_reason,
         "num_cached_tokens": request.num_cached_tokens or 0,
@@ -355,7 +374,7 @@ def _result(request: Request, seq: Sequence) -> dict[str, Any]:
     }
     if seq.logprobs:
         result["logprobs"] = [entry.to_dict() for entry in seq.logprobs]
-    if seq.index == 0 and request.prompt_logprobs:
+    if name == request.sequence_id(0) and request.prompt_logprobs:
         result["prompt_logprobs"] = [entry.to_dict() for entry in request.prompt_logprobs]
     if request.beams is not None:
         hypotheses = request.beams.hypotheses

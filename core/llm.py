@@ -10,16 +10,14 @@ and `last_run` is the run of the engine's whole life so far.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
 from collections.abc import Sequence as Listing
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+from weakref import WeakValueDictionary
 
 from core.config import EngineConfig
-from core.engine import Engine, EngineFailedError
+from core.engine import Engine
 from core.errors import (
     CacheInUseError,
     RequestError,
@@ -27,19 +25,18 @@ from core.errors import (
     UnsupportedError,
 )
 from core.interrupts import interrupts_deferred
-from core.model.detokenizer import IncrementalDetokenizer
 from core.model.model_runner import ModelRunner
 from core.model.stop_strings import completion_text
 from core.outputs import (
     CompletionOutput,
     RequestOutput,
     SamplingParams,
-    TextDelta,
     shown_logprobs,
 )
 from core.record import add_texts, check_supported
 from core.request import Request, Sequence
 from core.scenario import RequestSpec, Scenario
+from core.stream import TextStream
 from core.trace.run import Run
 
 Prompt = str | Listing[int] | dict[str, Any]
@@ -50,15 +47,6 @@ _DEFAULTS: dict[str, Any] = {
     "max_num_seqs": 64,
     "max_num_batched_tokens": 512,
 }
-
-
-@dataclass(slots=True)
-class _Stream:
-    """A request that is being read: deltas to come, and the text of each of its sequences."""
-
-    params: SamplingParams
-    deltas: deque[TextDelta] = field(default_factory=deque)
-    texts: dict[int, IncrementalDetokenizer] = field(default_factory=dict)
 
 
 class LLM:
@@ -88,19 +76,21 @@ class LLM:
             raise ScenarioError("threads", f"{threads} is less than 1")
         self._trace, self._debug = trace, debug
         settings = {**_DEFAULTS, **engine}
-        self._empty = _settings(model, seed, settings)  # before the weights are loaded
+        self._empty = _first_settings(model, seed, settings)  # before the weights are loaded
         config = self._empty.engine
         self.runner = ModelRunner(
             model, dtype, device, config.num_kv_blocks, config.block_size, threads, seed
         )
         if "max_model_len" not in engine:
             most = config.num_blocks * config.block_size
-            if not config.kv_cache:  # a step computes a sequence whole
-                most = config.max_num_batched_tokens
+            if not (config.kv_cache and config.chunked_prefill):  # a step computes prompts whole
+                limit = config.max_num_batched_tokens
+                most = min(most, limit) if config.kv_cache else limit
             settings["max_model_len"] = min(self.runner.max_model_len, most)
             self._empty = _settings(model, seed, settings)
         self.engine = self._new_engine()
-        self._streams: dict[str, _Stream] = {}
+        # A stream that nobody holds any more is nobody's: it must not be kept alive here.
+        self._streams: WeakValueDictionary[Request, TextStream] = WeakValueDictionary()
 
     @property
     def config(self) -> EngineConfig:
@@ -122,8 +112,6 @@ class LLM:
         """A fresh engine: empty pool, empty prefix cache, step 0. What still ran is forgotten."""
         self.runner.bind(self.config.num_kv_blocks, self.config.block_size, self._empty.seed)
         self.engine = self._new_engine()
-        for stream in self._streams.values():
-            stream.deltas.clear()  # their readers hold on to them
         self._streams.clear()
 
     def reset_prefix_cache(self) -> None:
@@ -154,18 +142,18 @@ class LLM:
         requests = [request for request, _ in submitted]
         times: dict[str, list[float]] = {}
         try:
-            while not all(_ended(request) for request in requests):
-                for seq in self._step():
-                    times.setdefault(seq.id, []).append(perf_counter() - started)
+            while not all(request.ended for request in requests):
+                grown, now = self._step(), perf_counter() - started
+                # All beams of a request get a token in the same steps, whatever becomes of them.
+                for name in {seq.request.id if seq.request.beams else seq.id for seq in grown}:
+                    times.setdefault(name, []).append(now)
         except BaseException:
             self._abandon(requests)
             raise
         return [self._output(request, params, times) for request, params in submitted]
 
-    def stream(
-        self, prompt: Prompt, sampling_params: SamplingParams | None = None
-    ) -> Iterator[TextDelta]:
-        """Serve one prompt, one delta per token. Closing the iterator cancels the request.
+    def stream(self, prompt: Prompt, sampling_params: SamplingParams | None = None) -> TextStream:
+        """Serve one prompt, one delta per token. Closing the stream cancels the request.
 
         The request is submitted at once (RequestError as in `generate`); the engine steps when a
         delta is asked for. Several streams may be read in turn: they share its steps.
@@ -173,49 +161,19 @@ class LLM:
         if sampling_params is not None and sampling_params.beam_width:
             raise RequestError("a beam search cannot be streamed: its text is known at the end")
         ((request, params),) = self._submit([prompt], sampling_params)
-        self._streams[request.id] = _Stream(params)
-        return self._deltas(request, self._streams[request.id].deltas)
-
-    def _deltas(self, request: Request, pending: deque[TextDelta]) -> Iterator[TextDelta]:
-        engine = self.engine
-        try:
-            while True:
-                while pending:
-                    yield pending.popleft()
-                if _ended(request):
-                    return
-                if self.engine is not engine:
-                    raise EngineFailedError("the engine was reset while this request ran")
-                self._step()
-        finally:
-            self._streams.pop(request.id, None)
-            if self.engine is engine and not _ended(request):
-                self._abandon([request])
+        stream = TextStream(self, request, params)
+        self._streams[request] = stream
+        return stream
 
     def _step(self) -> list[Sequence]:
         """One engine step; tokens of streamed requests go to their queues, whoever asked for it."""
         with interrupts_deferred():  # a step cut in half would cost the whole engine
             grown = self.engine.step()
         for seq in grown:
-            stream = self._streams.get(seq.request.id)
+            stream = self._streams.get(seq.request)
             if stream is not None:
-                stream.deltas.append(self._delta(seq, stream))
+                stream.take(seq)
         return grown
-
-    def _delta(self, seq: Sequence, stream: _Stream) -> TextDelta:
-        """What the sequence's newest token adds to its text."""
-        text = stream.texts.get(seq.index)
-        if text is None:
-            stops = seq.request.stop_strings
-            text = IncrementalDetokenizer(self.runner.tokenizer, stop=stops)
-            stream.texts[seq.index] = text
-        token, reason = seq.tokens[-1], seq.finish_reason
-        piece = text.push([token])
-        if reason is not None:
-            piece += text.finish(cut=reason == "stop_string")
-        asked = stream.params.logprobs
-        logprobs = None if asked is None else shown_logprobs(seq.logprobs[-1:], asked)[0]
-        return TextDelta(seq.request.id, seq.index, piece, token, reason, logprobs)
 
     def _abandon(self, requests: list[Request]) -> None:
         """End requests that nobody waits for any more, and give their blocks back."""
@@ -224,7 +182,7 @@ class LLM:
             return
         for request in requests:
             self.engine.cancel(request)
-        while not all(_ended(request) for request in requests):
+        while not all(request.ended for request in requests):
             self._step()
 
     def _new_engine(self) -> Engine:
@@ -265,7 +223,7 @@ class LLM:
             prompt=request.spec.prompt,
             prompt_token_ids=request.prompt_tokens.tolist(),
             outputs=[
-                self._completion(index, seq, params, times.get(seq.id, []))
+                self._completion(index, seq, params, times)
                 for index, seq in enumerate(_answers(request))
             ],
             num_cached_tokens=request.num_cached_tokens or 0,
@@ -275,8 +233,10 @@ class LLM:
         )
 
     def _completion(
-        self, index: int, seq: Sequence, params: SamplingParams, times: list[float]
+        self, index: int, seq: Sequence, params: SamplingParams, times: dict[str, list[float]]
     ) -> CompletionOutput:
+        is_beam = seq.request.beams is not None
+        of_tokens = times.get(seq.request.id if is_beam else seq.id, [])
         out = CompletionOutput(
             index=index,
             text=completion_text(
@@ -287,18 +247,15 @@ class LLM:
             ),
             token_ids=seq.output_tokens,
             finish_reason=seq.finish_reason,
-            times=times,
+            times=of_tokens[: seq.num_output_tokens],
             score=seq.beam_score,
         )
         if params.logprobs is not None:
             out.logprobs = shown_logprobs(seq.logprobs, params.logprobs)
             out.cumulative_logprob = sum(entry.logprob for entry in seq.logprobs)
+        if is_beam:
+            out.cumulative_logprob = seq.cumulative_logprob
         return out
-
-
-def _ended(request: Request) -> bool:
-    """It has arrived, and all its sequences are finished."""
-    return bool(request.sequences) and all(seq.finished for seq in request.sequences)
 
 
 def _answers(request: Request) -> list[Sequence]:
@@ -319,6 +276,15 @@ def _as_list(prompts: Prompt | Listing[Prompt]) -> list[Any]:
     return list(prompts)
 
 
+def _first_settings(model: str | Path, seed: int, engine: dict[str, Any]) -> Scenario:
+    """What can be checked before the model says how long a context it takes."""
+    budget = engine.get("max_num_batched_tokens")
+    shortest = {} if "max_model_len" in engine else {"max_model_len": 1}
+    if isinstance(budget, int) and budget < 1:
+        shortest = {}  # then the budget is what is wrong
+    return _settings(model, seed, {**engine, **shortest})
+
+
 def _settings(model: str | Path, seed: int, engine: dict[str, Any]) -> Scenario:
     """A scenario without requests. Raises ScenarioError, UnsupportedError."""
     scenario = Scenario.from_dict(
@@ -332,7 +298,9 @@ def _spec(name: str, prompt: Any, params: SamplingParams, step: int) -> RequestS
     if isinstance(prompt, dict):
         if len(prompt) != 1 or not prompt.keys() <= {"prompt", "prompt_token_ids"}:
             raise RequestError("a prompt's dict has one key: prompt, or prompt_token_ids")
-        (prompt,) = prompt.values()
+        ((key, prompt),) = prompt.items()
+        if (key == "prompt") != isinstance(prompt, str):
+            raise RequestError("prompt is a text, prompt_token_ids a list of token ids")
     is_text = isinstance(prompt, str)
     if not is_text and not (
         isinstance(prompt, Listing) and all(type(token) is int for token in prompt)

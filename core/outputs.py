@@ -26,7 +26,8 @@ class SamplingParams:
 
     beam_width: 2 … 8 searches with so many beams (temperature 0); the outputs are its hypotheses,
     best first. length_penalty: a score is the sum of log-probabilities / length ** penalty.
-    early_stopping: end as soon as beam_width hypotheses are there.
+    early_stopping: end as soon as beam_width hypotheses are there; else when no beam can beat them
+    (`transformers`' True and False; there is no "never").
     """
 
     n: int = 1

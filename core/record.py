@@ -68,7 +68,9 @@ def record(
 
 def _warm_up(runner: ModelRunner, scenario: Scenario) -> None:
     """Compute two steps for nothing: first-use costs must not stand in the first step's timing."""
-    config = dataclasses.replace(scenario.engine, prefix_cache="off", max_model_len=8)
+    config = dataclasses.replace(
+        scenario.engine, prefix_cache="off", max_model_len=8, max_num_batched_tokens=8
+    )
     request = RequestSpec(id="warm-up", prompt_tokens=(0,), max_tokens=2, ignore_eos=True)
     Engine(Scenario(engine=config, requests=(request,)), runner, trace=False).finish()
     runner.bind(config.num_kv_blocks, config.block_size, scenario.seed)

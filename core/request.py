@@ -85,6 +85,11 @@ class Request:
         """Sequences that it runs at once: n, or the width of its beam search."""
         return self.spec.beam_width or self.spec.n
 
+    @property
+    def ended(self) -> bool:
+        """It has arrived, and all its sequences are finished."""
+        return bool(self.sequences) and all(seq.finished for seq in self.sequences)
+
     def sequence_id(self, index: int) -> str:
         """``A`` for a single sequence, else ``A#index``."""
         return self.id if self.num_places == 1 else f"{self.id}#{index}"

@@ -8,6 +8,7 @@ that the others go on.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,12 @@ from core.errors import InputFileError, ScenarioError
 
 MAX_BYTES = 64 * 1024 * 1024
 """Largest scenario text accepted, in bytes."""
+
+MAX_IDLE_STEPS = 100_000
+"""Steps from one arrival (or the beginning) to the next, at most."""
+
+MAX_CANCEL_STEPS = 1_000_000
+"""Steps from a request's arrival to its cancellation, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +167,20 @@ def _check_schema(data: Any) -> None:
             name = unknown[0] if unknown[0].isidentifier() else repr(unknown[0])[:80]
             raise ScenarioError(jsonio.format_path([*path, name]), "unknown field") from None
         message = str(error.message)
+        if not _is_finite(data, path):  # the validator shows it as null
+            message = "not a finite number"
         if len(message) > 300:  # the message repeats the value, which may be a megabyte
             message = f"{message[:140]} … {message[-140:]}"
         raise ScenarioError(jsonio.format_path(path), message) from None
     except (ValueError, TypeError, OverflowError) as exc:  # not representable as JSON at all
         raise ScenarioError("", f"not JSON data: {exc}") from None
+
+
+def _is_finite(data: Any, path: list[Any]) -> bool:
+    """Whether what stands at a path of the data is not an infinite float, nor NaN."""
+    for key in path:
+        data = data[key]
+    return not isinstance(data, float) or math.isfinite(data)
 
 
 def _kind(value: Any) -> str:
@@ -240,12 +256,31 @@ def _check_rules(scenario: Scenario) -> None:
             f"{engine.max_num_batched_tokens} is less than max_model_len "
             f"({engine.max_model_len}): without a KV cache a step computes a sequence whole",
         )
+    _check_steps(scenario.requests)
     seen: set[str] = set()
     for i, request in enumerate(scenario.requests):
         _check_request(scenario, request, f"requests[{i}]")
         if request.id in seen:
             raise ScenarioError(f"requests[{i}].id", f"{request.id!r} is used twice")
         seen.add(request.id)
+
+
+def _check_steps(requests: tuple[RequestSpec, ...]) -> None:
+    """No endless waiting: every step is recorded, those in which nothing runs as well."""
+    last = 0
+    for i in sorted(range(len(requests)), key=lambda i: requests[i].arrive_step):
+        arrival, cancel = requests[i].arrive_step, requests[i].cancel_step
+        if arrival - last > MAX_IDLE_STEPS:
+            raise ScenarioError(
+                f"requests[{i}].arrive_step",
+                f"{arrival} is more than {MAX_IDLE_STEPS:,} steps after the arrival before it",
+            )
+        if cancel is not None and cancel - arrival > MAX_CANCEL_STEPS:
+            raise ScenarioError(
+                f"requests[{i}].cancel_step",
+                f"{cancel} is more than {MAX_CANCEL_STEPS:,} steps after its arrival",
+            )
+        last = arrival
 
 
 def _check_request(scenario: Scenario, request: RequestSpec, path: str) -> None:
@@ -284,9 +319,12 @@ def _check_beams(scenario: Scenario, request: RequestSpec, path: str) -> None:
     for field in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "stop"):
         if getattr(request, field) != getattr(neutral, field):
             raise ScenarioError(
-                f"{path}.{field}", "a beam search takes the model's probabilities as they are"
-                if field != "stop" else "a beam search ends at tokens, not at strings"
-            )  # fmt: skip
+                f"{path}.{field}",
+                "a beam search ends at tokens, not at strings: leave it out"
+                if field == "stop"
+                else "a beam search takes the model's probabilities as they are: "
+                f"set it to {getattr(neutral, field)}",
+            )
     if not engine.kv_cache or engine.allocator != "paged" or engine.batching != "continuous":
         raise ScenarioError(
             f"{path}.beam_width",

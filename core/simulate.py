@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from core.engine import Engine
-from core.errors import MismatchError, RunError
+from core.errors import MismatchError, RunError, ScenarioError
 from core.request import Sequence
 from core.runner import Candidate, ScheduledSequence, ScriptedRunner, StepBatch, StepOutput
 from core.scenario import Scenario
@@ -118,6 +118,11 @@ def _as_scripted(run: Run) -> Scenario:
             given = tuple(ScriptedRunner().tokenize(request.prompt or ""))
         if given is not None and list(given) != prompts[request.id]:
             raise MismatchError(f"header.prompts differs from the scenario for {request.id!r}")
+    if run.header["source"]["model"] == "none":
+        try:
+            scenario = scenario.scripted()
+        except ScenarioError as exc:
+            raise MismatchError(f"header.scenario is none for a script: {exc}") from None
     requests = tuple(
         dataclasses.replace(r, prompt=None, prompt_tokens=tuple(prompts[r.id]))
         for r in scenario.requests
@@ -172,4 +177,12 @@ class _RecordedRunner(ScriptedRunner):
                 f"step {step}: {item.seq.id} has {item.num_candidates} candidates, "
                 f"{len(recorded)} are recorded"
             )
+        values = [logprob for _, logprob in recorded]
+        distinct = {token for token, _ in recorded}
+        if (
+            len(distinct) < len(recorded)
+            or values != sorted(values, reverse=True)
+            or any(value > 0 for value in values)
+        ):
+            raise MismatchError(f"step {step}: the candidates of {item.seq.id} are no ranking")
         return [(token, logprob) for token, logprob in recorded]

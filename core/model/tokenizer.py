@@ -75,7 +75,8 @@ class Tokenizer:
 
         Equal to the `tokenizers` library's answer, except that a byte-fallback tokenizer's invalid
         bytes follow the Unicode practice here (one U+FFFD for each broken piece of a character) and
-        take no valid neighbours with them: only such text can be streamed.
+        take no valid neighbours with them, and that no space is stripped at the beginning, where
+        some such tokenizers do: only text like this can go on from a prompt, and be streamed.
         """
         data = b"".join(self.token_bytes(t, skip_special_tokens) for t in token_ids)
         return data.decode("utf-8", "replace")

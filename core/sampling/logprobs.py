@@ -50,10 +50,12 @@ def top_candidates(logits: torch.Tensor, counts: Seq[int]) -> list[list[Candidat
     search chooses by exactly the numbers that its run records. Raises FloatingPointError as
     `token_logprobs` does.
     """
-    values, tokens = torch.log_softmax(logits.float(), dim=-1).topk(max(counts), dim=-1)
-    if not bool(torch.isfinite(values[:, 0]).all()):
-        raise FloatingPointError("the model's logits are not finite numbers")
-    values.clamp_(min=FLOOR)
+    x = logits.float()
+    total = _log_normaliser(x)
+    # By value, then by id: `topk` alone orders equal values as it likes, and differently for
+    # another count, so that one group's beams would depend on who else is in the batch.
+    tokens = _order(x).topk(max(counts), dim=-1).indices
+    values = (x.gather(1, tokens) - total).clamp_(min=FLOOR)
     return [
         [(token, round(value, 6)) for token, value in zip(ids[:n], of_row[:n], strict=True)]
         for n, ids, of_row in zip(counts, tokens.tolist(), values.tolist(), strict=True)
@@ -64,9 +66,7 @@ def _token_logprobs(
     logits: torch.Tensor, token_ids: Seq[int], num_tops: Seq[int]
 ) -> list[TokenLogprobs]:
     x = logits.float()
-    total = torch.logsumexp(x, dim=-1, keepdim=True)
-    if not bool(torch.isfinite(total).all()):
-        raise FloatingPointError("the model's logits are not finite numbers")
+    total = _log_normaliser(x)
     ids = torch.tensor(list(token_ids), device=x.device)[:, None]
     order = _order(x)
     rank = (order > order.gather(1, ids)).sum(dim=-1) + 1
@@ -78,6 +78,14 @@ def _token_logprobs(
         TokenLogprobs(named[0], logprob[0], place, tuple(zip(named, logprob, strict=True))[1:][:k])
         for named, logprob, place, k in rows
     ]
+
+
+def _log_normaliser(x: torch.Tensor) -> torch.Tensor:
+    """log Σ exp of each row, [n, 1]. Raises FloatingPointError."""
+    total = torch.logsumexp(x, dim=-1, keepdim=True)
+    if not bool(torch.isfinite(total).all()):
+        raise FloatingPointError("the model's logits are not finite numbers")
+    return total
 
 
 def _order(x: torch.Tensor) -> torch.Tensor:
