@@ -133,11 +133,13 @@ def few(case: Case, number: int) -> slice:
 
 
 def product(model: str, situation: str) -> list[Case]:
-    """All possible cases of a model in a situation."""
+    """All possible cases of a model in a situation; of the real model, which takes long, a fifth.
+
+    Five divides no number of values, so all of them still meet.
+    """
     values = FACTORS | {"model": (model,), "situation": (situation,)}
-    return [
-        case for case in map(Case._make, itertools.product(*values.values())) if is_possible(case)
-    ]
+    cases = map(Case._make, itertools.product(*values.values()))
+    return [case for case in cases if is_possible(case)][:: 5 if model == SMOLLM else 1]
 
 
 # ---- prompts -------------------------------------------------------------------------------------
@@ -188,11 +190,11 @@ TEXTS = [
     "🙂🙂 means that",
     "👩‍👩‍👧 is a family, and 🚀",
     _TALE + " One day a visitor",
-    _LONGER_TALE + " the house",
-    _TALE + " One day the keeper",
     _TALE + " Nobody knows who built it, because",
-    _LONG_TALE + " the house is full of people, voices and noise, and",
+    _TALE + " One day the keeper",
+    _LONGER_TALE + " the house",
     _LONGER_TALE + " it is loud",
+    _LONG_TALE + " the house is full of people, voices and noise, and",
     _TALE,
     "A",
 ]
