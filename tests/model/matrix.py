@@ -127,17 +127,21 @@ def few(case: Case, number: int) -> slice:
     The model's other cases have all of them.
     """
     step = 3 if case.situation == "alone" else 2 if case.chunk == 1 else 1
-    if case.model == SMOLLM and (step > 1 or case.situation in ("mixed", "preempted")):
+    if case.model == SMOLLM and "preempted" in case.situation:
+        step = 2  # with fewer there would be room for all
+    elif case.model == SMOLLM and (step > 1 or case.situation == "mixed"):
         step *= 2
     return slice(number % step, None, step)
 
 
 def product(model: str, situation: str) -> list[Case]:
-    """All possible cases of a model in a situation."""
+    """All possible cases of a model in a situation; of the real model, which takes long, a fifth.
+
+    Five divides no number of values, so all of them still meet.
+    """
     values = FACTORS | {"model": (model,), "situation": (situation,)}
-    return [
-        case for case in map(Case._make, itertools.product(*values.values())) if is_possible(case)
-    ]
+    cases = map(Case._make, itertools.product(*values.values()))
+    return [case for case in cases if is_possible(case)][:: 5 if model == SMOLLM else 1]
 
 
 # ---- prompts -------------------------------------------------------------------------------------
@@ -188,11 +192,11 @@ TEXTS = [
     "🙂🙂 means that",
     "👩‍👩‍👧 is a family, and 🚀",
     _TALE + " One day a visitor",
-    _LONGER_TALE + " the house",
-    _TALE + " One day the keeper",
     _TALE + " Nobody knows who built it, because",
-    _LONG_TALE + " the house is full of people, voices and noise, and",
+    _TALE + " One day the keeper",
+    _LONGER_TALE + " the house",
     _LONGER_TALE + " it is loud",
+    _LONG_TALE + " the house is full of people, voices and noise, and",
     _TALE,
     "A",
 ]

@@ -229,7 +229,7 @@ def assert_close(own: list[float], expected: list[float], name: str) -> None:
 def _check_situation(case: Case, engine: Engine) -> None:
     steps = engine.run().steps
     kinds = {event["type"] for step in steps for event in step["events"]}
-    if "preempted" in case.situation:
+    if "preempted" in case.situation and not _gives_back(engine):
         assert kinds >= {"preempted", "resumed"}
     if "forked" in case.situation:
         assert "forked" in kinds
@@ -242,6 +242,11 @@ def _check_situation(case: Case, engine: Engine) -> None:
         assert any(_is_mixed(engine, step["scheduled"]) for step in steps)
     if case.situation == "hits":
         _check_hits(case, engine)
+
+
+def _gives_back(engine: Engine) -> bool:
+    """Whether a sliding window frees blocks on the way, so that a small pool may suffice."""
+    return engine.kv.sliding_window is not None
 
 
 def _is_mixed(engine: Engine, scheduled: Json) -> bool:
@@ -264,9 +269,9 @@ def _check_hits(case: Case, engine: Engine) -> None:
             assert hit == 0
             continue
         shared = max(_num_shared(prompt, other) for other in cached)
-        shared = min(shared, len(prompt) - 1)
-        assert hit is not None and hit >= shared // case.block_size * case.block_size
-        ends_inside += 0 < hit < shared
+        findable = min(shared, len(prompt) - 1) // case.block_size * case.block_size
+        assert hit is not None and hit >= findable
+        ends_inside += 0 < hit < shared < len(prompt)
     assert ends_inside or case.block_size == 1
 
 

@@ -84,5 +84,6 @@ def test_the_real_model_without_a_kv_cache(subject):
     "model", [pytest.param(m, marks=marks(m)) for m in matrix.FACTORS["model"]]
 )
 def test_the_answers_are_the_oracles_in_the_full_product(subject, model: str, situation: str):
-    for case in matrix.product(model, situation):
-        check(case, subject(model), run_case(case, subject(model)))
+    for number, case in enumerate(matrix.product(model, situation)):
+        part = matrix.few(case, number) if situation == "alone" else slice(None)
+        check(case, subject(model), run_case(case, subject(model), part))

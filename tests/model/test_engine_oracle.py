@@ -50,7 +50,7 @@ def events(llm, kind):
     return [e for step in llm.last_run.steps for e in step["events"] if e["type"] == kind]
 
 
-def test_the_run_verifies_without_the_model(make_llm, expected):
+def test_the_run_verifies_without_the_model(make_llm):
     llm = make_llm(num_blocks=24, block_size=4, max_model_len=64)
     llm.generate(PROMPTS, greedy(n=2))
     run = parse_run(llm.last_run.to_bytes())
