@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -73,21 +74,20 @@ def measure(
     array_bytes: read for the bandwidth; must exceed the last-level cache several times. size: of
     the square matrices, large enough that reading them does not count.
     """
-    source = torch.ones(array_bytes // 4, dtype=torch.float32, device=device)
-    bandwidth = _rate(lambda: source.sum(), source.nbytes, device, repeats)
-    del source
+    array = torch.ones(array_bytes // 4, dtype=torch.float32, device=device)
+    bandwidth = _rate(array.sum, array.nbytes, device, repeats)
+    del array
     products: dict[str, Rate] = {}
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
         x = torch.rand(size, size, device=device).to(dtype)
         weight = torch.rand(size, size, device=device).to(dtype)
         flops = 2 * size**3
-        products[name] = _rate(lambda x=x, w=weight: linear(x, w), flops, device, repeats)
+        products[name] = _rate(partial(linear, x, weight), flops, device, repeats)
         packed = pack_weight(weight)
         if packed is not None:
-            products[f"{name} packed"] = _rate(
-                lambda x=x, w=packed: packed_linear(x, w), flops, device, repeats
-            )
+            multiply = partial(packed_linear, x, packed)
+            products[f"{name} packed"] = _rate(multiply, flops, device, repeats)
     return Calibration(
         **_conditions(device),
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -180,7 +180,8 @@ def _cpu_seconds(work: Callable[[], Any]) -> float:
 
 
 def _cuda_seconds(work: Callable[[], Any]) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    event: Any = torch.cuda.Event
+    start, end = event(enable_timing=True), event(enable_timing=True)
     start.record()
     work()
     end.record()

@@ -11,10 +11,11 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
+from core.model.attention import Attention
 from core.model.checkpoint_files import tensor_files
 from core.model.config import ModelConfig
 from core.model.errors import ModelFileError
-from core.model.layers import MLP, Attention, HeadNorm, Linear, RMSNorm
+from core.model.layers import MLP, HeadNorm, Linear, RMSNorm
 from core.model.llama import Llama, LlamaLayer
 from core.model.rope import RotaryEmbedding
 from core.model.tensor_shapes import tensor_shapes

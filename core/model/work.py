@@ -11,10 +11,12 @@ size, n_q and n_kv heads, d head_dim, f MLP width, V vocabulary and S sequences 
     linear FLOPs     2 · T · L · (h·(n_q + 2·n_kv)·d + n_q·d·h + 3·h·f)     2·m·n·k a matrix product
     logits FLOPs     2 · S · h · V                          only the rows that are sampled from
     attention FLOPs  4 · L · n_q · d · keys                 q·k and p·v, 2·d each per query and key
-                     keys = Σ over queries of the keys it may see = m·c + m·(m + 1)/2
-    weight bytes     every matrix and norm once, however many tokens use it; the matrix of the
-                     logits only if S > 0; of the embedding the T rows that are looked up
-    KV read          c tokens of each sequence, once; those of this step are at hand
+                     keys = Σ over queries of the keys it may see = m·c + m·(m + 1)/2;
+                     in a layer with window W the query at p sees min(p + 1, W)
+    weight bytes     every matrix, bias and norm once, however many tokens use it; the matrix of
+                     the logits only if S > 0; of the embedding the T rows that are looked up
+    KV read          c tokens of each sequence, once; those of this step are at hand;
+                     in a layer with window W at most W − 1
     KV write         the T tokens of the step
     logits bytes     S · V, written once
 
@@ -28,6 +30,7 @@ them once each: no kernel here reads a shared prefix once for all.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -115,11 +118,13 @@ class WorkCounter:
         matrices = layer_matrices(config)
         layers = config.num_hidden_layers
         self._linear_flops = 2 * layers * sum(rows * columns for rows, columns in matrices)
-        self._attention_flops = 4 * layers * config.num_attention_heads * config.head_dim
+        self._attention_flops = 4 * config.num_attention_heads * config.head_dim  # of a layer
+        self._kv_layer = self._kv_token // layers
+        self._windows = Counter(config.layer_windows)  # window → layers that have it
         self._logits_flops = 2 * h * config.vocab_size
         self._layer_bytes = layers * (
             sum(_matrix_bytes(rows, columns, linear or dtype) for rows, columns in matrices)
-            + 2 * h * number  # two norms
+            + _vector_length(config) * number
         )
         # The final norm is only applied to rows that are sampled from.
         self._head_bytes = _matrix_bytes(config.vocab_size, h, lm_head or dtype) + h * number
@@ -128,23 +133,41 @@ class WorkCounter:
 
     def count(self, sequences: Iterable[SequenceWork]) -> StepWork:
         """The work of one step with these sequences in it."""
-        tokens = keys = read = rows = 0
+        tokens = rows = layer_keys = layer_read = 0  # the last two summed over layers
         for part in sequences:
-            m, c = part.num_scheduled_tokens, part.num_computed_tokens
-            tokens += m
-            keys += m * c + m * (m + 1) // 2
-            read += c
+            tokens += part.num_scheduled_tokens
             rows += part.samples
+            for window, layers in self._windows.items():
+                layer_keys += layers * _keys_seen(part, window)
+                in_view = part.num_computed_tokens
+                layer_read += layers * (in_view if window is None else min(in_view, window - 1))
         weights = self._layer_bytes + tokens * self._embedding_row if tokens else 0
         return StepWork(
             linear_flops=tokens * self._linear_flops,
-            attention_flops=keys * self._attention_flops,
+            attention_flops=layer_keys * self._attention_flops,
             logits_flops=rows * self._logits_flops,
             weight_bytes=weights + (self._head_bytes if rows else 0),
-            kv_read_bytes=read * self._kv_token,
+            kv_read_bytes=layer_read * self._kv_layer,
             kv_write_bytes=tokens * self._kv_token,
             logits_bytes=rows * self._logits_row,
         )
+
+
+def _keys_seen(part: SequenceWork, window: int | None) -> int:
+    """Summed over the sequence's queries: the keys that each may see in one layer."""
+    m, c = part.num_scheduled_tokens, part.num_computed_tokens
+    if window is None:
+        return m * c + m * (m + 1) // 2
+    growing = max(0, min(m, window - c))  # queries that still see all before them
+    return growing * c + growing * (growing + 1) // 2 + (m - growing) * window
+
+
+def _vector_length(config: ModelConfig) -> int:
+    """Numbers of a layer's norms and biases."""
+    h, f, d = config.hidden_size, config.intermediate_size, config.head_dim
+    qkv = (config.num_attention_heads + 2 * config.num_key_value_heads) * d
+    biases = qkv * config.qkv_bias + h * config.o_bias + (2 * f + h) * config.mlp_bias
+    return 2 * h + biases + 2 * d * config.qk_norm
 
 
 def layer_matrices(config: ModelConfig) -> list[tuple[int, int]]:
