@@ -96,7 +96,7 @@ class Attention:
     def _decode(self, query: torch.Tensor, batch: DecodeBatch, store: KVStore) -> torch.Tensor:
         """One query per sequence. query: [B, n_q, d], scaled → [B, n_q, d]."""
         b = len(query)
-        stored = store.read(self.layer, batch.block_index, b)[:, :, :, : batch.num_keys]
+        stored = store.read(self.layer, batch.block_index, b)
         key, value = stored.flatten(1, 2)  # [B · n_kv, L, d] each
         scores = torch.bmm(query.view(b * self.n_kv, -1, self.head_dim), key.transpose(1, 2))
         if batch.mask is not None:

@@ -24,7 +24,7 @@ import torch
 from torch.nn.functional import linear
 
 from core.model.cache import cache_dir
-from core.model.config import read_json_object
+from core.model.config_fields import read_json_object
 from core.model.device import device_name, processor_name
 from core.model.errors import ModelConfigError, ModelError
 from core.model.packing import pack_weight, packed_linear

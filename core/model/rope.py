@@ -46,7 +46,7 @@ class RotaryEmbedding:
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, out: torch.Tensor) -> None:
-    """Turn the heads x [T, n, d] by the angles [T, 1, d] of their tokens, into out (x, if you like)."""
+    """Turn the heads x [T, n, d] by the angles [T, 1, d] of their tokens, into out (or x)."""
     swapped = x.roll(x.shape[-1] // 2, -1)  # the two halves change places
     torch.addcmul(x * cos, swapped, sin, out=out)
 

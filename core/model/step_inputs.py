@@ -65,9 +65,10 @@ class DecodeBatch:
 
     rows [B] int64: where their tokens stand among the T. block_table [B, max_blocks] int64: the
     blocks that each reads, padded with block 0, which the mask hides. block_index: the same as
-    addresses (see `KVLayout`). num_keys: L, the most keys that any of them reads. mask
-    [B, 1, 1, L], in the model's dtype, added to the scores: 0 where there is a key in view, −∞
-    elsewhere; None if all are.
+    addresses (see `KVLayout`). num_keys: L, of whole blocks, max_blocks of them. mask [B, 1, 1, L],
+    in the model's dtype, added to the scores: 0 where there is a key in view, −∞ elsewhere; None if
+    all are. Whole blocks, because a product with a cut-out part of a matrix costs far more than one
+    with the few keys too many.
     """
 
     rows: torch.Tensor
@@ -226,16 +227,16 @@ def _decode_batch(
     # Counted from the first block that is read: the keys in view are begin … end − 1.
     begins = [view % block_size for view in views]
     ends = [s.seq_len - block * block_size for s, block in zip(spans, first_blocks, strict=True)]
-    longest = max(ends)
-    width = -(-longest // block_size)
+    width = -(-max(ends) // block_size)
+    num_keys = width * block_size
     # A table may be longer than the context (a block taken ahead): cut it to what is read.
     table = [
         _in_view(s, block, s.seq_len, block_size)
         for s, block in zip(spans, first_blocks, strict=True)
     ]
     mask = None
-    if min(ends) < longest or any(begins):
-        keys = torch.arange(longest, device=device)[None, :]
+    if min(ends) < num_keys or any(begins):
+        keys = torch.arange(num_keys, device=device)[None, :]
         hidden = keys >= torch.tensor(ends, device=device)[:, None]
         if any(begins):
             hidden |= keys < torch.tensor(begins, device=device)[:, None]
@@ -249,7 +250,7 @@ def _decode_batch(
         rows=torch.tensor([s.start for s in spans], dtype=torch.int64, device=device),
         block_table=block_table,
         block_index=layout.block_index(block_table),
-        num_keys=longest,
+        num_keys=num_keys,
         mask=mask,
     )
 

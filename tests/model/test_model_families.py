@@ -139,8 +139,8 @@ def test_decodes_read_the_window_and_no_more(windowed):
     near = inputs.attention[8].decodes
     assert near.block_table.tolist() == [[108, 109, 110], [100, 0, 0]]
     hidden = torch.isinf(near.mask[:, 0, 0]).int().tolist()
-    assert hidden == [[1, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1, 1, 1]]
-    assert inputs.attention[None].decodes.num_keys == 41
+    assert hidden == [[1] + [0] * 8 + [1] * 3, [0] * 3 + [1] * 9]
+    assert inputs.attention[None].decodes.num_keys == 44
 
 
 def test_a_write_into_a_block_that_was_given_back_is_an_error(windowed):
