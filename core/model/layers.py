@@ -42,15 +42,16 @@ class RMSNorm:
 
     def __init__(self, weight: torch.Tensor, eps: float) -> None:
         self.dtype = weight.dtype
-        self.weight = weight.float()
-        self.eps = torch.tensor(eps, device=weight.device)
+        # √h · x / √(Σx² + h·eps) is the same number in fewer operations than by the mean.
+        h = weight.shape[-1]
+        self.weight = weight.float() * h**0.5
+        self.floor = torch.tensor((h * eps) ** 0.5, device=weight.device)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        # Five small operations where torch's own rms_norm needs ten on a CPU, half of them casts.
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        scale = torch.addcmul(self.eps, length, length, value=1 / x.shape[-1]).rsqrt_()
+        # Four small operations where torch's own rms_norm needs ten on a CPU, half of them casts.
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self.floor)
         out = torch.empty(x.shape, dtype=self.dtype, device=x.device)
-        return torch.mul(x * scale, self.weight, out=out)
+        return torch.mul(x / length, self.weight, out=out)
 
 
 class HeadNorm:
