@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from time import perf_counter
 
 from bench.workload import Workload, prompts
 from core.config import EngineConfig
 from core.engine import Engine
 from core.model.model_runner import ModelRunner
+from core.model.work import StepWork
 from core.scenario import RequestSpec, Scenario
 
 BLOCK_SIZE = 16
 
 
 class Ours:
-    """Methods return wall seconds. runner: bound anew for each run."""
+    """Methods return wall seconds; `work` is then what the measured steps had to do.
+
+    runner: bound to a new pool for each run.
+    """
 
     def __init__(self, runner: ModelRunner, workload: Workload) -> None:
         self.runner = runner
         self.workload = workload
+        self.work = StepWork()
 
     def prefill(self) -> float:
         """One step: a whole prompt, and its first token."""
         engine = self._engine(prompts(1, self.workload.prefill, self.runner.vocab_size), 1)
-        started = perf_counter()
-        engine.step()
-        return perf_counter() - started
+        return self._measure(engine, 1)
 
     def decode(self, batch: int) -> float:
         """`decode_steps` steps of `batch` sequences."""
@@ -35,19 +37,13 @@ class Ours:
         engine = self._engine(ids, load.decode_steps + 2)
         engine.step()
         engine.step()
-        started = perf_counter()
-        for _ in range(load.decode_steps):
-            engine.step()
-        return perf_counter() - started
+        return self._measure(engine, load.decode_steps)
 
     def serve(self) -> float:
         """All requests from arrival to their last token."""
         load = self.workload
         ids = prompts(load.serve_requests, load.serve_prompt, self.runner.vocab_size)
-        engine = self._engine(ids, load.serve_outputs)
-        started = perf_counter()
-        engine.finish()
-        return perf_counter() - started
+        return self._measure(self._engine(ids, load.serve_outputs), load.serve_outputs)
 
     def first_token(self, *, warm: bool) -> float:
         """A prompt's time to its first token; warm: an earlier request had most of it."""
@@ -57,12 +53,25 @@ class Ours:
         earlier = prompt[: load.shared] + other if warm else list(reversed(prompt))
         engine = self._engine([earlier], 1, prefix_cache="radix")
         engine.finish()
+        request = _request("measured", prompt, 1, engine.num_steps)
         started = perf_counter()
-        engine.add([_request("measured", prompt, 1, engine.num_steps)])
-        engine.step()
-        seconds = perf_counter() - started
-        [measured] = [r for r in engine.requests if r.id == "measured"]
+        [measured] = engine.add([request])
+        added = perf_counter() - started
+        seconds = added + self._measure(engine, 1)
         assert measured.num_cached_tokens == (load.shared if warm else 0)
+        return seconds
+
+    def _measure(self, engine: Engine, steps: int) -> float:
+        """Seconds of that many steps, which must be all that was left to do."""
+        first = engine.num_steps
+        started = perf_counter()
+        for _ in range(steps):
+            engine.step()
+        seconds = perf_counter() - started
+        assert engine.done and engine.recorder is not None
+        self.work = StepWork()
+        for index in range(first, first + steps):
+            self.work += StepWork.from_dict(engine.recorder.step(index)["work"])
         return seconds
 
     def _engine(self, ids: list[list[int]], outputs: int, prefix_cache: str = "off") -> Engine:
@@ -86,8 +95,3 @@ def _request(name: str, ids: list[int], outputs: int, step: int = 0) -> RequestS
     return RequestSpec(
         id=name, prompt_tokens=tuple(ids), max_tokens=outputs, ignore_eos=True, arrive_step=step
     )
-
-
-def load(model: str | Path, dtype: str, threads: int | None) -> ModelRunner:
-    """The weights, on the CPU, with a pool of one block until a workload binds its own."""
-    return ModelRunner(model, dtype, "cpu", 1, BLOCK_SIZE, threads)

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 
 from core.model.config import DTYPE_BYTES, ModelConfig
 
@@ -57,13 +57,22 @@ class SequenceWork:
 class StepWork:
     """Least work of a step. Whole model; FLOPs count a multiply and an add as two; bytes."""
 
-    linear_flops: int
-    attention_flops: int
-    logits_flops: int
-    weight_bytes: int
-    kv_read_bytes: int
-    kv_write_bytes: int
-    logits_bytes: int
+    linear_flops: int = 0
+    attention_flops: int = 0
+    logits_flops: int = 0
+    weight_bytes: int = 0
+    kv_read_bytes: int = 0
+    kv_write_bytes: int = 0
+    logits_bytes: int = 0
+
+    def __add__(self, other: StepWork) -> StepWork:
+        """Of two steps, one after the other: each reads the weights anew."""
+        return StepWork(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+    @classmethod
+    def from_dict(cls, counts: dict[str, int]) -> StepWork:
+        """From what `as_dict` gives."""
+        return cls(**{field.name: counts[field.name] for field in fields(cls)})
 
     @property
     def flops(self) -> int:
@@ -86,17 +95,7 @@ class StepWork:
 
     def as_dict(self) -> dict[str, int]:
         """The counts by name, with their sums: what a run's step records as `work`."""
-        return {
-            "linear_flops": self.linear_flops,
-            "attention_flops": self.attention_flops,
-            "logits_flops": self.logits_flops,
-            "flops": self.flops,
-            "weight_bytes": self.weight_bytes,
-            "kv_read_bytes": self.kv_read_bytes,
-            "kv_write_bytes": self.kv_write_bytes,
-            "logits_bytes": self.logits_bytes,
-            "bytes": self.bytes,
-        }
+        return {**asdict(self), "flops": self.flops, "bytes": self.bytes}
 
 
 class WorkCounter:
