@@ -1,4 +1,4 @@
-"""`python -m bench NAME`: what the block manager costs, how fast the engine is, what dtypes cost."""
+"""`python -m bench NAME`: what blocks cost, how fast the engine is, what dtypes lose."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ class Row:
         theirs = self.transformers.show(scale, "", 1) if self.transformers else ""
         times = self.ratio.show(1, "×", 2) if self.ratio else ""
         line += f"{theirs:>26}{times:>22}"
-        line += f"{self.roofline.memory:>8.0%}{self.roofline.compute:>8.0%}" if self.roofline else ""
+        if self.roofline is not None:
+            line += f"{self.roofline.memory:>8.0%}{self.roofline.compute:>8.0%}"
         if self.target is not None:
             line = f"{line:<130}  {'met   ' if self.met else 'missed'} {self.target}"
         return line.rstrip()
@@ -146,7 +147,8 @@ def _rows(
     ours: Ours, peer: Any, workload: Workload, machine: Calibration, args: argparse.Namespace
 ) -> Any:
     """One after another, as they are measured."""
-    compare = partial(_compare, ours, workload, machine, args.dtype)
+    products = args.weights or args.dtype  # what the matrices are multiplied in
+    compare = partial(_compare, ours, workload, machine, products)
     yield compare(
         f"prefill {workload.prefill}",
         workload.prefill,
@@ -170,7 +172,7 @@ def _rows(
         peer and peer.serve,
         None,
     )
-    yield from _first_token(ours, peer, workload, machine, args.dtype)
+    yield from _first_token(ours, peer, workload, machine, products)
     yield _ready(args, workload.repeats)
     yield _pool(ours.runner)
 

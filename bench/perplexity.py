@@ -1,4 +1,4 @@
-"""`python -m bench perplexity`: what float32, bfloat16 and int8 weights do to the model's judgement.
+"""`python -m bench perplexity`: what bfloat16 and int8 weights lose against float32.
 
 Perplexity, e to the mean negative log-likelihood of each next token, of this project's own words
 (README and lessons), read in pieces by the engine itself through prompt log-probabilities.
@@ -49,7 +49,7 @@ def perplexity(
     model: str, text: str, dtype: str, weights: str | None, limit: int | None = None
 ) -> tuple[float, int]:
     """Perplexity of a text, and how many tokens were judged. The first of a piece is not."""
-    llm = LLM(model, dtype=dtype, device="cpu", trace=False)
+    llm = LLM(model, dtype=dtype, weights=weights, device="cpu", trace=False)
     piece = min(PIECE, llm.config.max_model_len - 1)
     ids = llm.runner.tokenize(text)[:limit]
     logprobs: list[float] = []

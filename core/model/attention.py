@@ -19,7 +19,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from core.model.config import ModelConfig
 from core.model.kv_store import KVStore
-from core.model.layers import HeadNorm, Linear
+from core.model.layers import HeadNorm, LinearMap
 from core.model.rope import rotate
 from core.model.step_clock import ATTENTION, LINEAR, OTHER, StepClock
 from core.model.step_inputs import DecodeBatch, PrefillChunk, StepInputs
@@ -42,8 +42,8 @@ class Attention:
         self,
         config: ModelConfig,
         layer: int,
-        qkv: Linear,
-        out: Linear,
+        qkv: LinearMap,
+        out: LinearMap,
         head_norm: HeadNorm | None = None,
     ) -> None:
         self.layer = layer
@@ -63,7 +63,8 @@ class Attention:
         clock: StepClock,
     ) -> torch.Tensor:
         """x: [T, h] → [T, h]. Writes K and V of all T tokens, then reads what is in view."""
-        heads = self.qkv(x).view(-1, self.n_q + 2 * self.n_kv, self.head_dim)
+        qkv = self.qkv(x).to(store.dtype)  # int8 products are float32
+        heads = qkv.view(-1, self.n_q + 2 * self.n_kv, self.head_dim)
         clock.lap(LINEAR)
         # q and k are normalised and turned together, v is not. They return to where they were: k
         # and v then lie side by side, as they are written.

@@ -27,6 +27,7 @@ from core.model.cache import cache_dir
 from core.model.config_fields import read_json_object
 from core.model.device import device_name, processor_name
 from core.model.errors import ModelConfigError, ModelError
+from core.model.int8 import Int8Linear, int8_works
 from core.model.packing import pack_weight, packed_linear
 
 SCHEMA = "calibration/1"
@@ -48,7 +49,7 @@ class Calibration:
 
     processor: with the number of threads, for a CPU. read_bytes_per_s: a sum over an array far
     larger than the caches. matmul_flops_per_s: of a square product by dtype; "… packed" in oneDNN's
-    own layout, as the engine uses it, where that works.
+    own layout, as the engine uses it, where that works; int8 with its activations' scaling.
     """
 
     device: str
@@ -88,6 +89,10 @@ def measure(
         if packed is not None:
             multiply = partial(packed_linear, x, packed)
             products[f"{name} packed"] = _rate(multiply, flops, device, repeats)
+    if device.type == "cpu" and int8_works():
+        multiply_int8 = Int8Linear(torch.rand(size, size))
+        operands = torch.rand(size, size)
+        products["int8"] = _rate(partial(multiply_int8, operands), flops, device, repeats)
     return Calibration(
         **_conditions(device),
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -72,6 +72,7 @@ class KVStore:
             raise ValueError(f"a pool needs blocks: num_blocks {num_blocks}, size {block_size}")
         self.num_blocks = num_blocks
         self.block_size = block_size
+        self.dtype = dtype
         self.n_kv_heads, self.head_dim = config.num_key_value_heads, config.head_dim
         self.layout = KVLayout(num_blocks, block_size, self.n_kv_heads)
         shape = (2, num_blocks, config.num_key_value_heads, block_size, config.head_dim)

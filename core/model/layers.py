@@ -6,11 +6,16 @@ heads, d head_dim.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch.nn.functional import linear, rms_norm, silu
 
 from core.model.packing import pack_weight, packed_linear
 from core.model.step_clock import LINEAR, OTHER, StepClock
+
+LinearMap = Callable[[torch.Tensor], torch.Tensor]
+"""[T, n_in] → [T, n_out]."""
 
 
 class Linear:
@@ -74,7 +79,7 @@ class HeadNorm:
 class MLP:
     """down(silu(gate(x)) · up(x)) (SwiGLU, Shazeer 2020). gate and up are one map."""
 
-    def __init__(self, gate_up: Linear, down: Linear) -> None:
+    def __init__(self, gate_up: LinearMap, down: LinearMap) -> None:
         self.gate_up, self.down = gate_up, down
 
     def __call__(self, x: torch.Tensor, clock: StepClock) -> torch.Tensor:

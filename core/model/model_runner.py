@@ -16,7 +16,7 @@ import torch
 
 from core.model.cache import load_path, weights_sha256
 from core.model.config import ModelConfig
-from core.model.device import device_name, pick_device, pick_dtype, processor_name
+from core.model.device import check_weights, device_name, pick_device, pick_dtype, processor_name
 from core.model.errors import ModelError
 from core.model.kv_store import KVStore
 from core.model.loader import load_llama
@@ -36,7 +36,8 @@ class ModelRunner:
     model: a catalogue name, a directory or a GGUF file, which is converted into the cache once.
     dtype: "float32" or "bfloat16", of weights and KV alike; None: bfloat16. device: "cpu", "cuda",
     or None for the best at hand. num_blocks, block_size: the KV pool. threads: CPU threads, None
-    leaves torch's choice. seed: the scenario's.
+    leaves torch's choice. seed: the scenario's. weights: "int8" for the layers' matrices in 8 bits,
+    None for all weights in the dtype.
 
     `bind` gives it another pool on the same weights. After each `execute`, `step_timing` and
     `step_work` say how long the step took and what it had to do.
@@ -53,7 +54,9 @@ class ModelRunner:
         block_size: int = 16,
         threads: int | None = None,
         seed: int = 0,
+        weights: str | None = None,
     ) -> None:
+        check_weights(weights)
         directory = load_path(model)
         if threads is not None:
             torch.set_num_threads(threads)
@@ -61,16 +64,18 @@ class ModelRunner:
         self.device = pick_device(device)
         self.dtype = pick_dtype(dtype)
         self.tokenizer = Tokenizer(directory)
-        self.model = load_llama(directory, self.dtype, self.device)
+        self.model = load_llama(directory, self.dtype, self.device, weights == "int8")
+        dtype_name = str(self.dtype).removeprefix("torch.")
         self._source = {
             "device": device_name(self.device),
             "processor": processor_name(self.device),
-            "dtype": str(self.dtype).removeprefix("torch."),
+            "dtype": dtype_name,
+            "weights": weights or dtype_name,
             "model": directory.name,
             "model_sha256": weights_sha256(directory),
         }
         self._clock = step_clock(self.device)
-        self._work = WorkCounter(self.config, self._source["dtype"])
+        self._work = WorkCounter(self.config, dtype_name, linear=weights)
         self._step_timing: dict[str, float] = {}
         self._step_work: dict[str, int] | None = None
         self.bind(num_blocks, block_size, seed)
@@ -91,7 +96,7 @@ class ModelRunner:
 
     @property
     def source(self) -> dict[str, Any]:
-        """device, processor, dtype, model, model_sha256."""
+        """device, processor, dtype, weights, model, model_sha256."""
         return dict(self._source)
 
     @property
