@@ -1,20 +1,21 @@
-"""`python -m bench blocks`: what the block manager costs."""
+"""`python -m bench NAME`: what blocks cost, how fast the engine is, what dtypes lose."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 
-from bench import blocks
-
-BENCHMARKS = {"blocks": blocks.main}
+BENCHMARKS = ("blocks", "engine", "perplexity")
 
 
 def main() -> int:
-    if len(sys.argv) != 2 or sys.argv[1] not in BENCHMARKS:
-        print(f"usage: python -m bench {{{','.join(BENCHMARKS)}}}", file=sys.stderr)
+    if len(sys.argv) < 2 or sys.argv[1] not in BENCHMARKS:
+        print(f"usage: python -m bench {{{','.join(BENCHMARKS)}}} …", file=sys.stderr)
         return 2
-    BENCHMARKS[sys.argv[1]]()
-    return 0
+    # Only the one that is asked for: `blocks` measures without torch in the process.
+    benchmark = importlib.import_module(f"bench.{sys.argv[1]}")
+    code: int = benchmark.main(sys.argv[2:])
+    return code
 
 
 if __name__ == "__main__":

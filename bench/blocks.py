@@ -5,6 +5,7 @@ Targets are for one quiet core of a current server; on a shared machine compare 
 
 from __future__ import annotations
 
+import argparse
 from array import array
 from collections.abc import Callable
 
@@ -23,8 +24,9 @@ OPERATIONS = 200_000
 BULK = 64
 
 
-def main() -> None:
+def main(arguments: list[str]) -> int:
     """Print all figures with their targets."""
+    argparse.ArgumentParser(prog="python -m bench blocks").parse_args(arguments)
     print(f"{host()['cpu']}, {host()['cores']} cores; median of 5 (range)")
     results = {size: _pool(size) for size in SIZES}
     print(f"\n{'per operation, untraced':<38}{'10 k blocks':>22}{'1 M blocks':>22}  ratio  target")
@@ -58,6 +60,7 @@ def main() -> None:
     for policy in ("fcfs", "priority"):
         timing = measure(lambda p=policy: _turnover(p))
         _row(f"step under preemption, traced, 256 running, {policy}", timing, 1e6, "µs", None)
+    return 0
 
 
 def _row(name: str, timing: Timing, scale: float, unit: str, limit: float | None) -> None:

@@ -53,8 +53,9 @@ class LLM:
     """A model, a block pool and a scheduler. Not for use from several threads.
 
     model: a catalogue name, a checkpoint directory or a GGUF file. dtype: "bfloat16" or "float32".
-    device: "cpu", "cuda" or None for the best at hand. seed: of the engine. trace: keep what
-    `last_run` needs (it grows with every token). debug: check every step.
+    weights: "int8" for matrices in 8 bits, on the CPU. device: "cpu", "cuda" or None for the best
+    at hand. seed: of the engine. trace: keep what `last_run` needs (it grows with every token).
+    debug: check every step.
     **engine: fields of `EngineConfig`; `max_model_len` defaults to what model and pool allow.
 
     Raises ScenarioError, UnsupportedError, ModelNotFound and the others of `core.model.errors`.
@@ -65,6 +66,7 @@ class LLM:
         model: str | Path = "smollm2-135m-instruct",
         *,
         dtype: str = "bfloat16",
+        weights: str | None = None,
         device: str | None = None,
         threads: int | None = None,
         seed: int = 0,
@@ -79,7 +81,7 @@ class LLM:
         self._empty = _first_settings(model, seed, settings)  # before the weights are loaded
         config = self._empty.engine
         self.runner = ModelRunner(
-            model, dtype, device, config.num_kv_blocks, config.block_size, threads, seed
+            model, dtype, device, config.num_kv_blocks, config.block_size, threads, seed, weights
         )
         if "max_model_len" not in engine:
             most = config.num_blocks * config.block_size

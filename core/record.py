@@ -37,6 +37,7 @@ def record(
     scenario: Scenario,
     *,
     dtype: str = "bfloat16",
+    weights: str | None = None,
     device: str | None = None,
     threads: int | None = None,
     debug: bool = False,
@@ -59,6 +60,7 @@ def record(
         engine_config.block_size,
         threads,
         scenario.seed,
+        weights,
     )
     _warm_up(runner, scenario)
     run = Engine(scenario, runner, label="RECORDED", debug=debug).run_to_end()
@@ -89,7 +91,8 @@ def verify_tokens(run: Run) -> None:
     if source["model"] == "none":
         raise UnsupportedError("the run has no model: its tokens are scripted")
     kind = "cpu" if source["device"] == "CPU" else "cuda"
-    again = record(run.scenario, dtype=source["dtype"], device=kind)
+    weights = "int8" if source.get("weights") == "int8" else None
+    again = record(run.scenario, dtype=source["dtype"], weights=weights, device=kind)
     if again.header["source"]["model_sha256"] != source["model_sha256"]:
         raise MismatchError("the weights differ from those that were recorded")
     if again.header["sliding_window"] != run.header.get("sliding_window"):

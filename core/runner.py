@@ -104,7 +104,8 @@ class Runner(Protocol):
 
     @property
     def source(self) -> dict[str, Any]:
-        """Where the tokens come from: device, dtype, model, model_sha256 (None where none)."""
+        """Where the tokens come from: device, dtype, model, model_sha256 (None where none), with a
+        model also processor and weights ("int8", or the dtype)."""
         ...
 
     @property

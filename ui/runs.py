@@ -195,6 +195,8 @@ def label(header: RunData) -> tuple[str, str]:
     model = status.MODEL_NAME if source["model"] == status.DEFAULT_MODEL else source["model"]
     when = datetime.fromisoformat(header["recorded_at"].replace("Z", "+00:00"))
     dtype = SHORT_DTYPES.get(source["dtype"], source["dtype"])
+    if source.get("weights") == "int8":
+        dtype += ", int8 weights"
     parts = [source["device"], model, dtype, f"{when.day} {when:%b %Y}"]
     return header["label"], ", ".join(part for part in parts if part)
 

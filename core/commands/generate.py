@@ -40,6 +40,7 @@ def add(commands: Any) -> None:
         "--logprobs", type=int, metavar="N", help="with --json: name the N likeliest at each token"
     )
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
+    parser.add_argument("--weights", choices=["int8"], help="8 bits; default: of the dtype")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
     parser.add_argument("--threads", type=positive, help="CPU threads; default: torch's choice")
     parser.add_argument("--prefix-cache", choices=["radix", "hash", "off"], default="radix")
@@ -61,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     llm = LLM(
         args.model,
         dtype=args.dtype,
+        weights=args.weights,
         device=args.device,
         threads=args.threads,
         prefix_cache=args.prefix_cache,

@@ -15,6 +15,7 @@ def add(commands: Any) -> None:
     parser.add_argument("scenario", help="a scenario/1 JSON file that names a model")
     parser.add_argument("-o", "--output", required=True, help="the file to write (.run.json.gz)")
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
+    parser.add_argument("--weights", choices=["int8"], help="8 bits; default: of the dtype")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
     parser.add_argument("--threads", type=positive, help="CPU threads; default: torch's choice")
     parser.set_defaults(run=run)
@@ -26,11 +27,17 @@ def run(args: argparse.Namespace) -> int:
     prepare_model(scenario.model)
     from core.record import record  # here, because it loads torch
 
-    result = record(scenario, dtype=args.dtype, device=args.device, threads=args.threads)
+    result = record(
+        scenario,
+        dtype=args.dtype,
+        weights=args.weights,
+        device=args.device,
+        threads=args.threads,
+    )
     result.write(args.output)
     source = result.header["source"]
     print(
         f"{args.output}: {len(result.steps)} steps on {source['device']}, "
-        f"{source['model']}, {source['dtype']}"
+        f"{source['model']}, {source['dtype']}, weights {source['weights']}"
     )
     return 0

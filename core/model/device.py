@@ -34,6 +34,12 @@ def pick_dtype(name: str | None) -> torch.dtype:
     return _DTYPES[name]
 
 
+def check_weights(name: str | None) -> None:
+    """None (as the dtype says) or "int8". Raises ModelError."""
+    if name not in (None, "int8"):
+        raise ModelError(f"weights {name!r} are not supported; choose int8, or leave them out")
+
+
 def device_name(device: torch.device) -> str:
     """ "CPU", or the GPU's product name."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"

@@ -1,19 +1,21 @@
-"""The parts of a Llama layer: normalisation, linear maps, attention over blocks.
+"""The parts of a Llama layer but attention: linear maps, normalisation, the MLP.
 
 Shapes: T tokens of the step (all sequences end to end), h hidden size, n_q query heads, n_kv KV
-heads, g = n_q / n_kv query heads per KV head, d head_dim.
+heads, d head_dim.
 """
 
 from __future__ import annotations
 
-import torch
-from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
+from collections.abc import Callable
 
-from core.model.config import ModelConfig
-from core.model.kv_store import KVStore
+import torch
+from torch.nn.functional import linear, rms_norm, silu
+
 from core.model.packing import pack_weight, packed_linear
-from core.model.rope import rotate
-from core.model.step_inputs import DecodeBatch, PrefillChunk, StepInputs
+from core.model.step_clock import LINEAR, OTHER, StepClock
+
+LinearMap = Callable[[torch.Tensor], torch.Tensor]
+"""[T, n_in] → [T, n_out]."""
 
 
 class Linear:
@@ -38,14 +40,23 @@ class Linear:
 
 
 class RMSNorm:
-    """x / √(mean(x²) + eps) · weight, mean in float32 (Zhang & Sennrich 2019). [T, h] → [T, h]."""
+    """x / √(mean(x²) + eps) · weight (Zhang & Sennrich 2019), computed in float32.
+
+    x: [T, h] float32, the residual stream → [T, h] in the weight's dtype: rounded once, at the end.
+    """
 
     def __init__(self, weight: torch.Tensor, eps: float) -> None:
-        self.weight = weight
-        self.eps = eps
+        self.dtype = weight.dtype
+        # √h · x / √(Σx² + h·eps) is the same number in fewer operations than by the mean.
+        h = weight.shape[-1]
+        self.weight = weight.float() * h**0.5
+        self.floor = torch.tensor((h * eps) ** 0.5, device=weight.device)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return rms_norm(x, self.weight.shape, self.weight, self.eps)
+        # Four small operations where torch's own rms_norm needs ten on a CPU, half of them casts.
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self.floor)
+        out = torch.empty(x.shape, dtype=self.dtype, device=x.device)
+        return torch.mul(x / length, self.weight, out=out)
 
 
 class HeadNorm:
@@ -65,113 +76,18 @@ class HeadNorm:
         return rms_norm(x, x.shape[-1:], None, self.eps) * self.weight
 
 
-class Attention:
-    """Causal attention of a step's tokens to their sequences, through block tables.
-
-    head_norm: of queries and keys, None for models without.
-    """
-
-    def __init__(
-        self,
-        config: ModelConfig,
-        layer: int,
-        qkv: Linear,
-        out: Linear,
-        head_norm: HeadNorm | None = None,
-    ) -> None:
-        self.layer = layer
-        self.window = config.layer_windows[layer]
-        self.head_norm = head_norm
-        self.n_q, self.n_kv = config.num_attention_heads, config.num_key_value_heads
-        self.head_dim = config.head_dim
-        self.qkv, self.out = qkv, out
-
-    def __call__(
-        self,
-        x: torch.Tensor,
-        angles: tuple[torch.Tensor, torch.Tensor],
-        inputs: StepInputs,
-        store: KVStore,
-    ) -> torch.Tensor:
-        """x: [T, h] → [T, h]. Writes K and V of all T tokens, then reads what is in view."""
-        heads = self.qkv(x).view(-1, self.n_q + 2 * self.n_kv, self.head_dim)
-        # q and k are normalised and turned together, v is not.
-        turned = heads[:, : self.n_q + self.n_kv]
-        if self.head_norm is not None:
-            turned = self.head_norm(turned)
-        turned = rotate(turned, *angles)
-        query, key = turned[:, : self.n_q], turned[:, self.n_q :]
-        value = heads[:, self.n_q + self.n_kv :]
-        self._write(key, value, inputs, store)
-
-        view = inputs.attention[self.window]
-        if view.decodes is not None and not view.prefills:
-            return self.out(self._decode(query, view.decodes, store).flatten(1))
-        context = torch.empty_like(query)  # [T, n_q, d]
-        if view.decodes is not None:
-            rows = view.decodes.rows
-            context[rows] = self._decode(query[rows], view.decodes, store)
-        for chunk in view.prefills:
-            own = slice(chunk.start, chunk.end)
-            context[own] = self._prefill(query[own], key[own], value[own], chunk, store)
-        return self.out(context.flatten(1))
-
-    def _write(
-        self, key: torch.Tensor, value: torch.Tensor, inputs: StepInputs, store: KVStore
-    ) -> None:
-        rows = inputs.write_rows
-        if rows is not None:
-            key, value = key.index_select(0, rows), value.index_select(0, rows)
-        store.write(self.layer, key, value, inputs.slot_mapping)
-
-    def _decode(self, query: torch.Tensor, batch: DecodeBatch, store: KVStore) -> torch.Tensor:
-        """One query per sequence. query: [B, n_q, d] → [B, n_q, d].
-
-        The g query heads that share a KV head stand where SDPA expects g query positions: K and V
-        are read once per KV head instead of being repeated g times.
-        """
-        key, value = store.read(self.layer, batch.block_table)  # [B, whole blocks, n_kv, d]
-        key, value = key[:, : batch.num_keys], value[:, : batch.num_keys]  # [B, L, n_kv, d]
-        grouped = query.reshape(len(query), self.n_kv, -1, self.head_dim)  # [B, n_kv, g, d]
-        context = scaled_dot_product_attention(
-            grouped, key.transpose(1, 2), value.transpose(1, 2), attn_mask=batch.mask
-        )
-        return context.reshape(query.shape)
-
-    def _prefill(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        chunk: PrefillChunk,
-        store: KVStore,
-    ) -> torch.Tensor:
-        """Several tokens of one sequence, at any offset. query: [m, n_q, d] → [m, n_q, d].
-
-        With nothing computed before, the keys are the m just made; otherwise the L in view are read
-        back through the block table, those just written among them.
-        """
-        if chunk.block_table is not None:
-            stored_key, stored_value = store.read(self.layer, chunk.block_table)
-            key, value = stored_key[0, : chunk.num_keys], stored_value[0, : chunk.num_keys]
-        context = scaled_dot_product_attention(
-            query.transpose(0, 1)[None],  # [1, n_q, m, d]
-            key.transpose(0, 1)[None],  # [1, n_kv, L, d]
-            value.transpose(0, 1)[None],
-            attn_mask=chunk.mask,
-            is_causal=chunk.mask is None,
-            enable_gqa=True,
-        )
-        return context[0].transpose(0, 1)
-
-
 class MLP:
     """down(silu(gate(x)) · up(x)) (SwiGLU, Shazeer 2020). gate and up are one map."""
 
-    def __init__(self, gate_up: Linear, down: Linear) -> None:
+    def __init__(self, gate_up: LinearMap, down: LinearMap) -> None:
         self.gate_up, self.down = gate_up, down
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor, clock: StepClock) -> torch.Tensor:
         """[T, h] → [T, h]."""
         gate, up = self.gate_up(x).chunk(2, dim=-1)
-        return self.down(silu(gate) * up)
+        clock.lap(LINEAR)
+        activated = silu(gate).mul_(up)
+        clock.lap(OTHER)
+        out = self.down(activated)
+        clock.lap(LINEAR)
+        return out

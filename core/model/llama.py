@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import embedding
 
+from core.model.attention import Attention
 from core.model.config import ModelConfig
 from core.model.kv_store import KVStore
-from core.model.layers import MLP, Attention, Linear, RMSNorm
+from core.model.layers import MLP, Linear, RMSNorm
 from core.model.rope import RotaryEmbedding
+from core.model.step_clock import LINEAR, OTHER, StepClock
 from core.model.step_inputs import StepInputs
 
 
@@ -29,14 +31,22 @@ class LlamaLayer:
         angles: tuple[torch.Tensor, torch.Tensor],
         inputs: StepInputs,
         store: KVStore,
-    ) -> torch.Tensor:
-        x = x + self.attention(self.input_norm(x), angles, inputs, store)
-        return x + self.mlp(self.post_attention_norm(x))
+        clock: StepClock,
+    ) -> None:
+        """Adds to x, [T, h] float32, in place."""
+        x += self.attention(self.input_norm(x), angles, inputs, store, clock)
+        normed = self.post_attention_norm(x)
+        clock.lap(OTHER)
+        x += self.mlp(normed, clock)
 
 
 @dataclass(slots=True)
 class Llama:
-    """The model. Weights are fixed; all that a step changes lies in the KV store."""
+    """The model. Weights are fixed; all that a step changes lies in the KV store.
+
+    The residual stream x is float32 whatever the model's dtype: 61 additions into a bfloat16 number
+    would round it 61 times, and the norms read it in float32 anyway.
+    """
 
     config: ModelConfig
     embed_tokens: torch.Tensor  # [vocab_size, h]
@@ -45,14 +55,19 @@ class Llama:
     norm: RMSNorm
     lm_head: Linear
 
-    def forward(self, inputs: StepInputs, store: KVStore) -> torch.Tensor:
-        """Compute a step's T tokens: hidden states [T, h], before the last norm."""
-        x = embedding(inputs.token_ids, self.embed_tokens)  # [T, h]
+    def forward(self, inputs: StepInputs, store: KVStore, clock: StepClock) -> torch.Tensor:
+        """Compute a step's T tokens: hidden states [T, h] float32, before the last norm."""
+        x = embedding(inputs.token_ids, self.embed_tokens).float()  # [T, h]
         angles = self.rope.angles(inputs.positions)  # the same in every layer
         for layer in self.layers:
-            x = layer(x, angles, inputs, store)
+            layer(x, angles, inputs, store, clock)
+        clock.lap(OTHER)
         return x
 
-    def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
+    def compute_logits(self, hidden_states: torch.Tensor, clock: StepClock) -> torch.Tensor:
         """[L, h] → logits [L, vocab_size]: asked for only where a token is sampled or judged."""
-        return self.lm_head(self.norm(hidden_states))
+        normed = self.norm(hidden_states)
+        clock.lap(OTHER)
+        logits = self.lm_head(normed)
+        clock.lap(LINEAR)
+        return logits

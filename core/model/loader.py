@@ -6,15 +6,18 @@ and every one must be used. A bias that nobody adds makes another model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 
+from core.model.attention import Attention
 from core.model.checkpoint_files import tensor_files
 from core.model.config import ModelConfig
 from core.model.errors import ModelFileError
-from core.model.layers import MLP, Attention, HeadNorm, Linear, RMSNorm
+from core.model.int8 import int8_linear
+from core.model.layers import MLP, HeadNorm, Linear, LinearMap, RMSNorm
 from core.model.llama import Llama, LlamaLayer
 from core.model.rope import RotaryEmbedding
 from core.model.tensor_shapes import tensor_shapes
@@ -23,6 +26,10 @@ _EMBEDDINGS, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 # Old checkpoints carry the rotary frequencies, which follow from the configuration.
 _IGNORED_SUFFIX = ".rotary_emb.inv_freq"
+
+
+MakeLinear = Callable[[torch.Tensor, torch.Tensor | None, bool], LinearMap]
+"""From a weight [n_out, n_in], a bias [n_out] or None, and whether the input comes from a norm."""
 
 
 class Weights:
@@ -72,34 +79,43 @@ class Weights:
         return tensor.to(device=self._device, dtype=self._dtype)
 
 
-def load_llama(directory: Path, dtype: torch.dtype, device: torch.device) -> Llama:
-    """Build the model of a directory. Raises ModelConfigError, ModelFileError."""
+def load_llama(
+    directory: Path, dtype: torch.dtype, device: torch.device, int8: bool = False
+) -> Llama:
+    """Build the model of a directory; int8: with its layers' matrices in 8 bits.
+
+    Raises ModelConfigError, ModelFileError, ModelError.
+    """
     config = ModelConfig.from_dir(directory)
     weights = Weights(directory, config, dtype, device)
     embed_tokens = weights.get(_EMBEDDINGS)
+    make: MakeLinear = int8_linear if int8 else _plain_linear
     return Llama(
         config=config,
         embed_tokens=embed_tokens,
         rope=RotaryEmbedding(config.rope, config.head_dim, dtype, device),
-        layers=[_layer(weights, config, i) for i in range(config.num_hidden_layers)],
+        layers=[_layer(weights, config, i, make) for i in range(config.num_hidden_layers)],
         norm=RMSNorm(weights.get("model.norm.weight"), config.rms_norm_eps),
         lm_head=Linear(embed_tokens if config.tie_word_embeddings else weights.get(_LM_HEAD)),
     )
 
 
-def _layer(weights: Weights, config: ModelConfig, index: int) -> LlamaLayer:
+def _plain_linear(weight: torch.Tensor, bias: torch.Tensor | None, normed: bool) -> LinearMap:
+    return Linear(weight, bias)
+
+
+def _layer(weights: Weights, config: ModelConfig, index: int, make: MakeLinear) -> LlamaLayer:
     """Layer `index`, with q, k, v as one matrix, and gate and up as another."""
     eps = config.rms_norm_eps
 
     def get(name: str) -> torch.Tensor:
         return weights.get(f"model.layers.{index}.{name}")
 
-    def stacked(has_bias: bool, *names: str) -> Linear:
+    def stacked(has_bias: bool, *names: str, normed: bool = False) -> LinearMap:
         """Maps of one input as one, their outputs end to end."""
         weight = _joined([get(f"{name}.weight") for name in names])
-        return Linear(
-            weight, _joined([get(f"{name}.bias") for name in names]) if has_bias else None
-        )
+        bias = _joined([get(f"{name}.bias") for name in names]) if has_bias else None
+        return make(weight, bias, normed)
 
     head_norm = None
     if config.qk_norm:
@@ -110,18 +126,19 @@ def _layer(weights: Weights, config: ModelConfig, index: int) -> LlamaLayer:
             config.num_key_value_heads,
             eps,
         )
+    qkv = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
     return LlamaLayer(
         input_norm=RMSNorm(get("input_layernorm.weight"), eps),
         attention=Attention(
             config,
             index,
-            stacked(config.qkv_bias, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+            stacked(config.qkv_bias, *qkv, normed=True),
             stacked(config.o_bias, "self_attn.o_proj"),
             head_norm,
         ),
         post_attention_norm=RMSNorm(get("post_attention_layernorm.weight"), eps),
         mlp=MLP(
-            stacked(config.mlp_bias, "mlp.gate_proj", "mlp.up_proj"),
+            stacked(config.mlp_bias, "mlp.gate_proj", "mlp.up_proj", normed=True),
             stacked(config.mlp_bias, "mlp.down_proj"),
         ),
     )

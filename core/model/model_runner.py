@@ -16,14 +16,16 @@ import torch
 
 from core.model.cache import load_path, weights_sha256
 from core.model.config import ModelConfig
-from core.model.device import device_name, pick_device, pick_dtype, processor_name
+from core.model.device import check_weights, device_name, pick_device, pick_dtype, processor_name
 from core.model.errors import ModelError
 from core.model.kv_store import KVStore
 from core.model.loader import load_llama
+from core.model.step_clock import OTHER, step_clock
 from core.model.step_inputs import build_step_inputs
-from core.model.step_outputs import build_step_output
+from core.model.step_outputs import build_step_output, has_logits
 from core.model.stop_strings import completes_stop_string
 from core.model.tokenizer import Tokenizer
+from core.model.work import SequenceWork, StepWork, WorkCounter
 from core.request import Sequence
 from core.runner import ScheduledSequence, StepBatch, StepOutput
 
@@ -34,10 +36,11 @@ class ModelRunner:
     model: a catalogue name, a directory or a GGUF file, which is converted into the cache once.
     dtype: "float32" or "bfloat16", of weights and KV alike; None: bfloat16. device: "cpu", "cuda",
     or None for the best at hand. num_blocks, block_size: the KV pool. threads: CPU threads, None
-    leaves torch's choice. seed: the scenario's.
+    leaves torch's choice. seed: the scenario's. weights: "int8" for the layers' matrices in 8 bits,
+    None for all weights in the dtype.
 
-    `bind` gives it another pool on the same weights. After each `execute`, `forward_us` and
-    `sample_us` hold the step's times in microseconds.
+    `bind` gives it another pool on the same weights. After each `execute`, `step_timing` and
+    `step_work` say how long the step took and what it had to do.
 
     Raises ModelNotFound, ModelFileError, ModelConfigError, MemoryBudgetError: all ModelError.
     """
@@ -51,7 +54,9 @@ class ModelRunner:
         block_size: int = 16,
         threads: int | None = None,
         seed: int = 0,
+        weights: str | None = None,
     ) -> None:
+        check_weights(weights)
         directory = load_path(model)
         if threads is not None:
             torch.set_num_threads(threads)
@@ -59,16 +64,20 @@ class ModelRunner:
         self.device = pick_device(device)
         self.dtype = pick_dtype(dtype)
         self.tokenizer = Tokenizer(directory)
-        self.model = load_llama(directory, self.dtype, self.device)
+        self.model = load_llama(directory, self.dtype, self.device, weights == "int8")
+        dtype_name = str(self.dtype).removeprefix("torch.")
         self._source = {
             "device": device_name(self.device),
             "processor": processor_name(self.device),
-            "dtype": str(self.dtype).removeprefix("torch."),
+            "dtype": dtype_name,
+            "weights": weights or dtype_name,
             "model": directory.name,
             "model_sha256": weights_sha256(directory),
         }
-        self.forward_us = 0.0
-        self.sample_us = 0.0
+        self._clock = step_clock(self.device)
+        self._work = WorkCounter(self.config, dtype_name, linear=weights)
+        self._step_timing: dict[str, float] = {}
+        self._step_work: dict[str, int] | None = None
         self.bind(num_blocks, block_size, seed)
 
     def bind(self, num_blocks: int, block_size: int, seed: int = 0) -> None:
@@ -87,7 +96,7 @@ class ModelRunner:
 
     @property
     def source(self) -> dict[str, Any]:
-        """device, processor, dtype, model, model_sha256."""
+        """device, processor, dtype, weights, model, model_sha256."""
         return dict(self._source)
 
     @property
@@ -116,12 +125,15 @@ class ModelRunner:
 
     @property
     def step_timing(self) -> dict[str, float]:
-        """`forward_us` and `sample_us` of the last `execute`."""
-        return {"forward_us": self.forward_us, "sample_us": self.sample_us}
+        """Of the last `execute`: `forward_us`, its parts `attention_us`, `linear_us` and
+        `other_us`, which sum to it, and `sample_us`."""
+        return self._step_timing
 
     @property
     def step_work(self) -> dict[str, int] | None:
-        return None
+        """Of the last `execute`; see `core.model.work`. Extra logits of judged prompts are left
+        out: they belong to sampling."""
+        return self._step_work
 
     def tokenize(self, text: str) -> list[int]:
         """Ids of the raw text: no template; a BOS only if the tokenizer adds one."""
@@ -138,33 +150,38 @@ class ModelRunner:
     @torch.inference_mode()
     def execute(self, batch: StepBatch) -> StepOutput:
         """Copy blocks, compute the step, sample, and judge tokens where requests ask for it."""
-        started = time.perf_counter_ns()
+        clock = self._clock
+        clock.start()
         # Copies first: a sequence writes into its own copy of a block, never into the shared one.
         self._pool.copy(batch.copies)
         if not batch.scheduled:
             return StepOutput([])
         self._check_token_ids(batch.scheduled)
         inputs = build_step_inputs(
-            batch.scheduled,
-            self._pool.block_size,
-            self.dtype,
-            self.device,
-            self.config.layer_windows,
+            batch.scheduled, self._pool.layout, self.dtype, self.device, self.config.layer_windows
         )
-        hidden_states = self.model.forward(inputs, self._pool)
+        clock.lap(OTHER)
+        hidden_states = self.model.forward(inputs, self._pool, clock)
         logits = self.compute_logits(hidden_states.index_select(0, inputs.logits_rows))
-        self._synchronize()
+        timing = clock.read()
         computed = time.perf_counter_ns()
         output = build_step_output(
             batch.scheduled, logits, hidden_states, self.compute_logits, self.seed
         )
-        self.forward_us = (computed - started) / 1000
-        self.sample_us = (time.perf_counter_ns() - computed) / 1000
+        timing["sample_us"] = (time.perf_counter_ns() - computed) / 1000
+        self._step_timing = timing
+        self._step_work = self._count(batch.scheduled).as_dict()
         return output
 
     def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """[L, h] → logits [L, vocab_size], in the model's dtype."""
-        return self.model.compute_logits(hidden_states)
+        return self.model.compute_logits(hidden_states, self._clock)
+
+    def _count(self, scheduled: Seq[ScheduledSequence]) -> StepWork:
+        return self._work.count(
+            SequenceWork(item.num_scheduled_tokens, item.seq.num_computed_tokens, has_logits(item))
+            for item in scheduled
+        )
 
     @property
     def _pool(self) -> KVStore:
@@ -182,8 +199,3 @@ class ModelRunner:
                         f"token id {token} is outside the model's vocabulary of "
                         f"{self.config.vocab_size:,}"
                     )
-
-    def _synchronize(self) -> None:
-        """Wait for the device: without it a GPU's time would be counted as sampling."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)

@@ -45,10 +45,10 @@ class RotaryEmbedding:
         return torch.cat((cos, cos), -1).to(self.dtype), torch.cat((-sin, sin), -1).to(self.dtype)
 
 
-def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Turn the heads x [T, n, d] by the angles [T, 1, d] of their tokens."""
+def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, out: torch.Tensor) -> None:
+    """Turn the heads x [T, n, d] by the angles [T, 1, d] of their tokens, into out (or x)."""
     swapped = x.roll(x.shape[-1] // 2, -1)  # the two halves change places
-    return x * cos + swapped * sin
+    torch.addcmul(x * cos, swapped, sin, out=out)
 
 
 def inverse_frequencies(rope: RopeConfig, head_dim: int) -> torch.Tensor:

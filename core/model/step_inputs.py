@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import torch
 
 from core.kv.block_table import slot_mapping
+from core.model.kv_store import KVLayout
 from core.runner import ScheduledSequence
 
 
@@ -45,16 +46,16 @@ class SequenceSpan:
 class PrefillChunk:
     """A sequence that computes several tokens, m of them, or its very first: rows start … end − 1.
 
-    It reads L keys, the last of them its own m. block_table [1, blocks] int64: where they lie;
-    None if nothing was computed before: they are at hand then. mask [m, L], in the model's dtype,
-    added to the scores: 0 for a key that the query sees, −∞ for any other; None if each query sees
-    all keys up to its own position, and nothing was computed before.
+    It reads L keys, the last of them its own m. block_index: where they lie (see `KVLayout`); None
+    if nothing was computed before: they are at hand then. mask [m, L], in the model's dtype, added
+    to the scores: 0 for a key that the query sees, −∞ for any other; None if each query sees all
+    keys up to its own position.
     """
 
     start: int
     end: int
     num_keys: int
-    block_table: torch.Tensor | None
+    block_index: torch.Tensor | None
     mask: torch.Tensor | None
 
 
@@ -63,13 +64,16 @@ class DecodeBatch:
     """The sequences that compute one token each and read the cache: handled together.
 
     rows [B] int64: where their tokens stand among the T. block_table [B, max_blocks] int64: the
-    blocks that each reads, padded with block 0, which the mask hides. num_keys: L, the most keys
-    that any of them reads. mask [B, 1, 1, L], in the model's dtype, added to the scores: 0 where
-    there is a key in view, −∞ elsewhere; None if all are.
+    blocks that each reads, padded with block 0, which the mask hides. block_index: the same as
+    addresses (see `KVLayout`). num_keys: L, of whole blocks, max_blocks of them. mask [B, 1, 1, L],
+    in the model's dtype, added to the scores: 0 where there is a key in view, −∞ elsewhere; None if
+    all are. Whole blocks, because a product with a cut-out part of a matrix costs far more than one
+    with the few keys too many.
     """
 
     rows: torch.Tensor
     block_table: torch.Tensor
+    block_index: torch.Tensor
     num_keys: int
     mask: torch.Tensor | None
 
@@ -93,7 +97,8 @@ class StepInputs:
 
     token_ids, positions: [T]. query_start_loc: [S + 1]. seq_lens: [S].
     slot_mapping: [W], where to write K and V of the tokens in `write_rows` [W]; `write_rows` is
-    None if all T are written (W = T). A token whose slot is −1 is not written.
+    None if all T are written (W = T). A token whose slot is −1 is not written. slot_index: the same
+    as addresses (see `KVLayout`).
     logits_rows: [L], the last token of each sequence that samples.
     attention: window of a layer → what it reads; None is the window of a layer that sees all.
     """
@@ -103,6 +108,7 @@ class StepInputs:
     query_start_loc: torch.Tensor
     seq_lens: torch.Tensor
     slot_mapping: torch.Tensor
+    slot_index: torch.Tensor
     write_rows: torch.Tensor | None
     logits_rows: torch.Tensor
     attention: dict[int | None, AttentionInputs]
@@ -110,15 +116,15 @@ class StepInputs:
 
 def build_step_inputs(
     scheduled: Seq[ScheduledSequence],
-    block_size: int,
+    layout: KVLayout,
     dtype: torch.dtype,
     device: torch.device,
     windows: Iterable[int | None] = (None,),
 ) -> StepInputs:
     """Lay the scheduled tokens of a step end to end.
 
-    windows: those that the model's layers have. IndexError if a block table is too short, or if a
-    token is to be written where the block was given back.
+    layout: of the KV pool. windows: those that the model's layers have. IndexError if a block table
+    is too short, or if a token is to be written where the block was given back.
     """
     token_ids: list[int] = []
     positions: list[int] = []
@@ -131,7 +137,7 @@ def build_step_inputs(
         end = first + item.num_scheduled_tokens
         token_ids.extend(seq.tokens[first:end])
         positions.extend(range(first, end))
-        own = slot_mapping(seq.block_table, first, end, block_size)
+        own = slot_mapping(seq.block_table, first, end, layout.block_size)
         if seq.block_table and min(own) < 0:
             raise IndexError(f"sequence {seq.id}: a token's block was given back before its write")
         slots.extend(own)
@@ -147,18 +153,20 @@ def build_step_inputs(
     def tensor(values: list[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int64, device=device)
 
+    slots_written = tensor([slot for slot in slots if slot >= 0])
     return StepInputs(
         token_ids=tensor(token_ids),
         positions=tensor(positions),
         query_start_loc=tensor(query_start_loc),
         seq_lens=tensor([s.seq_len for s in spans]),
-        slot_mapping=tensor([slot for slot in slots if slot >= 0]),
+        slot_mapping=slots_written,
+        slot_index=layout.slot_index(slots_written),
         write_rows=None if write_rows is None else tensor(write_rows),
         logits_rows=tensor(logits_rows),
         attention={
             window: AttentionInputs(
-                _decode_batch(decoding, window, block_size, dtype, device) if decoding else None,
-                [_prefill_chunk(s, window, block_size, dtype, device) for s in others],
+                _decode_batch(decoding, window, layout, dtype, device) if decoding else None,
+                [_prefill_chunk(s, window, layout, dtype, device) for s in others],
             )
             for window in set(windows)
         },
@@ -182,63 +190,67 @@ def _in_view(span: SequenceSpan, first_block: int, seq_len: int, block_size: int
 def _prefill_chunk(
     span: SequenceSpan,
     window: int | None,
-    block_size: int,
+    layout: KVLayout,
     dtype: torch.dtype,
     device: torch.device,
 ) -> PrefillChunk:
     """Query i of the chunk stands at num_computed_tokens + i, and sees the keys up to there."""
     start, end, first = span.start, span.end, span.num_computed_tokens
-    if first == 0 and (window is None or span.seq_len <= window):
-        return PrefillChunk(start, end, span.seq_len, None, None)
+    block_size = layout.block_size
     # From the first block that the chunk's first query sees: those before may be given back (−1).
     first_block = _first_key(first, window) // block_size
-    keys = torch.arange(first_block * block_size, span.seq_len, device=device)[None, :]
-    queries = torch.arange(first, span.seq_len, device=device)[:, None]
-    hidden = keys > queries
-    if window is not None:
-        hidden |= keys <= queries - window
-    block_table = None
+    first_key = first_block * block_size
+    block_index = None
     if first > 0:
         blocks = _in_view(span, first_block, span.seq_len, block_size)
-        block_table = torch.tensor([blocks], dtype=torch.int64, device=device)
-    return PrefillChunk(start, end, keys.shape[1], block_table, _additive(hidden, dtype))
+        table = torch.tensor([blocks], dtype=torch.int64, device=device)
+        block_index = layout.block_index(table)
+    mask = None
+    if window is not None and span.seq_len - first_key > window:
+        keys = torch.arange(first_key, span.seq_len, device=device)[None, :]
+        queries = torch.arange(first, span.seq_len, device=device)[:, None]
+        mask = _additive((keys > queries) | (keys <= queries - window), dtype)
+    return PrefillChunk(start, end, span.seq_len - first_key, block_index, mask)
 
 
 def _decode_batch(
     spans: list[SequenceSpan],
     window: int | None,
-    block_size: int,
+    layout: KVLayout,
     dtype: torch.dtype,
     device: torch.device,
 ) -> DecodeBatch:
     """Cut the block tables to what is in view, pad them to the longest, and mask the rest."""
+    block_size = layout.block_size
     views = [_first_key(s.seq_len - 1, window) for s in spans]
     first_blocks = [view // block_size for view in views]
     # Counted from the first block that is read: the keys in view are begin … end − 1.
     begins = [view % block_size for view in views]
     ends = [s.seq_len - block * block_size for s, block in zip(spans, first_blocks, strict=True)]
-    longest = max(ends)
-    width = -(-longest // block_size)
+    width = -(-max(ends) // block_size)
+    num_keys = width * block_size
     # A table may be longer than the context (a block taken ahead): cut it to what is read.
     table = [
         _in_view(s, block, s.seq_len, block_size)
         for s, block in zip(spans, first_blocks, strict=True)
     ]
     mask = None
-    if min(ends) < longest or any(begins):
-        keys = torch.arange(longest, device=device)[None, :]
+    if min(ends) < num_keys or any(begins):
+        keys = torch.arange(num_keys, device=device)[None, :]
         hidden = keys >= torch.tensor(ends, device=device)[:, None]
         if any(begins):
             hidden |= keys < torch.tensor(begins, device=device)[:, None]
         mask = _additive(hidden, dtype)[:, None, None, :]
+    block_table = torch.tensor(
+        [blocks + [0] * (width - len(blocks)) for blocks in table],
+        dtype=torch.int64,
+        device=device,
+    )
     return DecodeBatch(
         rows=torch.tensor([s.start for s in spans], dtype=torch.int64, device=device),
-        block_table=torch.tensor(
-            [blocks + [0] * (width - len(blocks)) for blocks in table],
-            dtype=torch.int64,
-            device=device,
-        ),
-        num_keys=longest,
+        block_table=block_table,
+        block_index=layout.block_index(block_table),
+        num_keys=num_keys,
         mask=mask,
     )
 

@@ -33,7 +33,7 @@ NUM_TOKENS = 8
 def make_llm(smollm, monkeypatch):
     """`LLM`s that share one load of the weights."""
 
-    def from_loaded(model, dtype, device, num_blocks, block_size, threads, seed):
+    def from_loaded(model, dtype, device, num_blocks, block_size, threads, seed, weights):
         assert dtype == "float32"
         smollm.bind(num_blocks, block_size, seed)
         return smollm

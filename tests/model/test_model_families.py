@@ -8,6 +8,7 @@ import torch
 from model_driver import Driver, check_against_oracle, generate, oracle
 
 from core.model.config import ModelConfig
+from core.model.kv_store import KVLayout
 from core.model.model_runner import ModelRunner
 
 # Longer than every window and every original_max_position_embeddings of the checkpoints.
@@ -132,14 +133,14 @@ def test_decodes_read_the_window_and_no_more(windowed):
     for seq in seqs:
         seq.num_computed_tokens = len(seq.tokens) - 1
         seq.block_table = list(range(100, 100 + -(-len(seq.tokens) // 4)))
-    inputs = build_step_inputs(
-        [ScheduledSequence(s, 1, 1) for s in seqs], 4, torch.float32, torch.device("cpu"), (8, None)
-    )
+    layout, cpu = KVLayout(256, 4, 2), torch.device("cpu")
+    scheduled = [ScheduledSequence(s, 1, 1) for s in seqs]
+    inputs = build_step_inputs(scheduled, layout, torch.float32, cpu, (8, None))
     near = inputs.attention[8].decodes
     assert near.block_table.tolist() == [[108, 109, 110], [100, 0, 0]]
     hidden = torch.isinf(near.mask[:, 0, 0]).int().tolist()
-    assert hidden == [[1, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1, 1, 1]]
-    assert inputs.attention[None].decodes.num_keys == 41
+    assert hidden == [[1] + [0] * 8 + [1] * 3, [0] * 3 + [1] * 9]
+    assert inputs.attention[None].decodes.num_keys == 44
 
 
 def test_a_write_into_a_block_that_was_given_back_is_an_error(windowed):

@@ -11,6 +11,7 @@ export function provenance(header) {
   const { label, source = {} } = header;
   const model = source.model && source.model !== "none" ? MODEL_NAMES[source.model] ?? source.model : null;
   const machine = [source.device, model, DTYPES[source.dtype] ?? source.dtype];
+  if (source.weights === "int8") machine.push("int8 weights");
   const date = header.recorded_at && dateOf(header.recorded_at);
   const rev = header.revision && `rev ${String(header.revision).slice(0, 7)}`;
   switch (label) {

@@ -1,0 +1,194 @@
+"""What this machine can do at most: memory read bandwidth and matrix-product speed, measured.
+
+The ceilings of a roofline (Williams, Waterman & Patterson 2009). They are measured with the threads
+that the engine uses, kept in the cache directory, and not used again once the processor, the
+threads or torch are others. On CUDA the same is timed with events; that path has been written by
+the documentation and was never run: this project is developed without a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch.nn.functional import linear
+
+from core.model.cache import cache_dir
+from core.model.config_fields import read_json_object
+from core.model.device import device_name, processor_name
+from core.model.errors import ModelConfigError, ModelError
+from core.model.int8 import Int8Linear, int8_works
+from core.model.packing import pack_weight, packed_linear
+
+SCHEMA = "calibration/1"
+REPEATS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Units per second: median of several measurements, least and greatest."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """One device's ceilings.
+
+    processor: with the number of threads, for a CPU. read_bytes_per_s: a sum over an array far
+    larger than the caches. matmul_flops_per_s: of a square product by dtype; "… packed" in oneDNN's
+    own layout, as the engine uses it, where that works; int8 with its activations' scaling.
+    """
+
+    device: str
+    processor: str
+    threads: int
+    torch: str
+    date: str
+    read_bytes_per_s: Rate
+    matmul_flops_per_s: dict[str, Rate]
+
+    def best_flops_per_s(self, dtype: str) -> float:
+        """The faster of the plain and the packed product of a dtype."""
+        rates = (self.matmul_flops_per_s.get(name) for name in (dtype, f"{dtype} packed"))
+        return max(rate.median for rate in rates if rate is not None)
+
+
+@torch.inference_mode()
+def measure(
+    device: torch.device, *, array_bytes: int = 256 << 20, size: int = 2048, repeats: int = REPEATS
+) -> Calibration:
+    """Measure a device: a few seconds on an idle one.
+
+    array_bytes: read for the bandwidth; must exceed the last-level cache several times. size: of
+    the square matrices, large enough that reading them does not count.
+    """
+    array = torch.ones(array_bytes // 4, dtype=torch.float32, device=device)
+    bandwidth = _rate(array.sum, array.nbytes, device, repeats)
+    del array
+    products: dict[str, Rate] = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        name = str(dtype).removeprefix("torch.")
+        x = torch.rand(size, size, device=device).to(dtype)
+        weight = torch.rand(size, size, device=device).to(dtype)
+        flops = 2 * size**3
+        products[name] = _rate(partial(linear, x, weight), flops, device, repeats)
+        packed = pack_weight(weight)
+        if packed is not None:
+            multiply = partial(packed_linear, x, packed)
+            products[f"{name} packed"] = _rate(multiply, flops, device, repeats)
+    if device.type == "cpu" and int8_works():
+        multiply_int8 = Int8Linear(torch.rand(size, size))
+        operands = torch.rand(size, size)
+        products["int8"] = _rate(partial(multiply_int8, operands), flops, device, repeats)
+    return Calibration(
+        **_conditions(device),
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        read_bytes_per_s=bandwidth,
+        matmul_flops_per_s=products,
+    )
+
+
+def calibration_path() -> Path:
+    """Where calibrations are kept: one file for all devices of this machine."""
+    return cache_dir() / "calibration.json"
+
+
+def store(calibration: Calibration) -> Path:
+    """Keep it, in place of an earlier one of the same device. Raises ModelError."""
+    path = calibration_path()
+    devices = {**_stored(path), calibration.device: asdict(calibration)}
+    text = json.dumps({"schema": SCHEMA, "devices": devices}, indent=2) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".calibration")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ModelError(
+            f"the calibration cannot be kept in {path}: {error.strerror or error}; "
+            "KV_SCOPE_CACHE names another directory"
+        ) from error
+    return path
+
+
+def load(device: torch.device) -> Calibration | None:
+    """The kept calibration of a device; None if there is none, or it was made under other
+    conditions: another processor, other threads, another torch."""
+    raw = _stored(calibration_path()).get(device_name(device))
+    now = _conditions(device)
+    if not isinstance(raw, dict) or any(raw.get(key) != now[key] for key in now):
+        return None
+    try:
+        products = raw["matmul_flops_per_s"]
+        return Calibration(
+            **now,
+            date=str(raw["date"]),
+            read_bytes_per_s=_parse(raw["read_bytes_per_s"]),
+            matmul_flops_per_s={str(name): _parse(rate) for name, rate in products.items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None  # damaged: as good as none, measuring again mends it
+
+
+def _conditions(device: torch.device) -> dict[str, Any]:
+    return {
+        "device": device_name(device),
+        "processor": processor_name(device),
+        "threads": torch.get_num_threads(),
+        "torch": str(torch.__version__),
+    }
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    """device → its record, of a file that may be absent, damaged or of another version."""
+    try:
+        content = read_json_object(path)
+    except ModelConfigError:
+        return {}
+    devices = content.get("devices")
+    return devices if content.get("schema") == SCHEMA and isinstance(devices, dict) else {}
+
+
+def _parse(raw: Any) -> Rate:
+    rate = Rate(float(raw["median"]), float(raw["low"]), float(raw["high"]))
+    if not 0 < rate.low <= rate.median <= rate.high:
+        raise ValueError("a rate out of order")
+    return rate
+
+
+def _rate(work: Callable[[], Any], units: int, device: torch.device, repeats: int) -> Rate:
+    """Units per second of `work`, which does that many of them."""
+    seconds = _cuda_seconds if device.type == "cuda" else _cpu_seconds
+    work()  # first use: page faults, kernels looked up
+    rates = [units / seconds(work) for _ in range(repeats)]
+    return Rate(statistics.median(rates), min(rates), max(rates))
+
+
+def _cpu_seconds(work: Callable[[], Any]) -> float:
+    started = perf_counter()
+    work()
+    return perf_counter() - started
+
+
+def _cuda_seconds(work: Callable[[], Any]) -> float:
+    event: Any = torch.cuda.Event
+    start, end = event(enable_timing=True), event(enable_timing=True)
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) / 1e3
