@@ -66,7 +66,7 @@ def test_weights_are_read_once_however_many_tokens_use_them():
     one, many = (counter().count([SequenceWork(1, 7)] * n) for n in (1, 16))
     assert many.weight_bytes - one.weight_bytes == 15 * 8 * 4  # rows of the embedding
     assert many.flops == 16 * one.flops
-    assert many.arithmetic_intensity > 8 * one.arithmetic_intensity
+    assert many.arithmetic_intensity > 4 * one.arithmetic_intensity
 
 
 def test_an_empty_step_is_no_work():
@@ -163,7 +163,7 @@ def test_a_run_carries_timing_and_work_and_verifies(tiny):
         }
     )
     tiny.bind(16, 4)
-    run = parse_run(Engine(scenario, tiny, debug=True).run_to_end().to_bytes())
+    run = parse_run(Engine(scenario, tiny, debug=True, label="LIVE").run_to_end().to_bytes())
     verify(run)
     counter = WorkCounter(tiny.config, "float32")
     for record in run.steps:
