@@ -75,9 +75,6 @@ class ContiguousKVManager:
         """Nothing is shared."""
         return []
 
-    def num_idle(self, blocks: list[int]) -> int:
-        return 0
-
     def blocks_wanted(self, seq: Sequence, num_new_tokens: int) -> int:
         """None: the reservation holds them all."""
         return 0
@@ -112,9 +109,6 @@ class ContiguousKVManager:
         if place:
             self._merge(place - 1)
         seq.block_table = []
-
-    def reset_prefix_cache(self) -> None:
-        return
 
     def usage(self) -> dict[str, int]:
         in_use = self._config.num_blocks - self.num_free

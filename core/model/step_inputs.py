@@ -4,8 +4,8 @@ All tokens of a step, of all its sequences, are laid end to end in one row of T 
 they are (a whole prompt, a chunk of one, a single new token). Two sequences, 3 and 1 tokens, blocks
 of 4::
 
-    sequence          A  A  A  B            query_start_loc  [0, 3, 4]
-    positions         4  5  6  9            seq_lens         [7, 10]  (in the cache afterwards)
+    sequence          A  A  A  B
+    positions         4  5  6  9            A then has 7 tokens with K and V, B has 10
     block_table       A: [5, 2]  B: [0, 7, 3]
     slot_mapping      8  9 10 13            block · block_size + position mod block_size
 """
@@ -91,11 +91,11 @@ class AttentionInputs:
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """A step's tensors. T tokens, S sequences, all int64 on the model's device.
+    """A step's tensors. T tokens, all int64 on the model's device.
 
     Slots are int64 because slot · stride passes 2³¹ on a large pool.
 
-    token_ids, positions: [T]. query_start_loc: [S + 1]. seq_lens: [S].
+    token_ids, positions: [T].
     slot_mapping: [W], where to write K and V of the tokens in `write_rows` [W]; `write_rows` is
     None if all T are written (W = T). A token whose slot is −1 is not written. slot_index: the same
     as addresses (see `KVLayout`).
@@ -105,8 +105,6 @@ class StepInputs:
 
     token_ids: torch.Tensor
     positions: torch.Tensor
-    query_start_loc: torch.Tensor
-    seq_lens: torch.Tensor
     slot_mapping: torch.Tensor
     slot_index: torch.Tensor
     write_rows: torch.Tensor | None
@@ -129,7 +127,6 @@ def build_step_inputs(
     token_ids: list[int] = []
     positions: list[int] = []
     slots: list[int] = []
-    query_start_loc = [0]
     spans: list[SequenceSpan] = []
     logits_rows: list[int] = []
     for item in scheduled:
@@ -141,8 +138,8 @@ def build_step_inputs(
         if seq.block_table and min(own) < 0:
             raise IndexError(f"sequence {seq.id}: a token's block was given back before its write")
         slots.extend(own)
-        spans.append(SequenceSpan(query_start_loc[-1], len(token_ids), first, seq.block_table))
-        query_start_loc.append(len(token_ids))
+        start = len(token_ids) - item.num_scheduled_tokens
+        spans.append(SequenceSpan(start, len(token_ids), first, seq.block_table))
         if item.num_samples or item.num_candidates:
             logits_rows.append(len(token_ids) - 1)
     write_rows = None if min(slots) >= 0 else [i for i, slot in enumerate(slots) if slot >= 0]
@@ -157,8 +154,6 @@ def build_step_inputs(
     return StepInputs(
         token_ids=tensor(token_ids),
         positions=tensor(positions),
-        query_start_loc=tensor(query_start_loc),
-        seq_lens=tensor([s.seq_len for s in spans]),
         slot_mapping=slots_written,
         slot_index=layout.slot_index(slots_written),
         write_rows=None if write_rows is None else tensor(write_rows),
