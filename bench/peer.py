@@ -9,6 +9,7 @@ which costs minutes of compilation.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -29,6 +30,7 @@ class Peer:
     ) -> None:
         import transformers
 
+        warnings.filterwarnings("ignore", "`past_key_values` is deprecated", FutureWarning)
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
         self.version = transformers.__version__

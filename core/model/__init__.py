@@ -8,7 +8,8 @@ import os
 # Read by torch's thread library (libgomp) when torch is first imported, so it stands here. Between
 # two parallel loops a thread waits by spinning, by default for milliseconds; where the machine has
 # other work, and this engine shares it with a browser, the spinning thread keeps the one it waits
-# for off the core. Measured on 2 shared cores, batch of 1, bfloat16: 41 tokens/s quiet with either
-# setting; busy, 1 to 5 by default and 13 to 36 with 5,000 turns. 0 is steadier still when busy, but
-# 28 to 31 when quiet. It helps, it does not cure: long steps on a busy machine still suffer.
+# for off the core. Tokens/s at batch 1 in bfloat16 on 2 shared cores, quiet and beside two busy
+# processes: 30 and 28 with 0 turns, 35 and 22 with 1,000, 37 and 18 with 2,000, 42 and 12 with
+# 5,000, 39 and 1 with 100,000. It helps, it does not cure: set GOMP_SPINCOUNT=0
+# for an engine that always has company.
 os.environ.setdefault("GOMP_SPINCOUNT", "5000")
