@@ -321,9 +321,9 @@ class Engine:
         if self._idle_steps > 2:
             waiting = self.scheduler.waiting.entries()
             raise EngineFailedError(
-                f"nothing can run: {_names(waiting)[:3]} wait first of {len(waiting)}, "
-                f"{len(self.scheduler.running)} are admitted; "
-                f"{self.kv.num_free} of {self.config.num_blocks} blocks are free"
+                f"nothing can run: {len(self.scheduler.running)} are admitted, {len(waiting)} wait"
+                + (f", {waiting[0].id} first; " if waiting else "; ")
+                + f"{self.kv.num_free} of {self.config.num_blocks} blocks are free"
             )
 
     def _compare(self, shadow: Reducer) -> None:
