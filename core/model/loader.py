@@ -28,8 +28,8 @@ _EMBEDDINGS, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 _IGNORED_SUFFIX = ".rotary_emb.inv_freq"
 
 
-MakeLinear = Callable[[torch.Tensor, torch.Tensor | None, bool], LinearMap]
-"""From a weight [n_out, n_in], a bias [n_out] or None, and whether the input comes from a norm."""
+MakeLinear = Callable[[torch.Tensor, torch.Tensor | None], LinearMap]
+"""From a weight [n_out, n_in], and a bias [n_out] or None."""
 
 
 class Weights:
@@ -89,7 +89,7 @@ def load_llama(
     config = ModelConfig.from_dir(directory)
     weights = Weights(directory, config, dtype, device)
     embed_tokens = weights.get(_EMBEDDINGS)
-    make: MakeLinear = int8_linear if int8 else _plain_linear
+    make: MakeLinear = int8_linear if int8 else Linear
     return Llama(
         config=config,
         embed_tokens=embed_tokens,
@@ -100,10 +100,6 @@ def load_llama(
     )
 
 
-def _plain_linear(weight: torch.Tensor, bias: torch.Tensor | None, normed: bool) -> LinearMap:
-    return Linear(weight, bias)
-
-
 def _layer(weights: Weights, config: ModelConfig, index: int, make: MakeLinear) -> LlamaLayer:
     """Layer `index`, with q, k, v as one matrix, and gate and up as another."""
     eps = config.rms_norm_eps
@@ -111,11 +107,11 @@ def _layer(weights: Weights, config: ModelConfig, index: int, make: MakeLinear) 
     def get(name: str) -> torch.Tensor:
         return weights.get(f"model.layers.{index}.{name}")
 
-    def stacked(has_bias: bool, *names: str, normed: bool = False) -> LinearMap:
+    def stacked(has_bias: bool, *names: str) -> LinearMap:
         """Maps of one input as one, their outputs end to end."""
         weight = _joined([get(f"{name}.weight") for name in names])
         bias = _joined([get(f"{name}.bias") for name in names]) if has_bias else None
-        return make(weight, bias, normed)
+        return make(weight, bias)
 
     head_norm = None
     if config.qk_norm:
@@ -132,13 +128,13 @@ def _layer(weights: Weights, config: ModelConfig, index: int, make: MakeLinear) 
         attention=Attention(
             config,
             index,
-            stacked(config.qkv_bias, *qkv, normed=True),
+            stacked(config.qkv_bias, *qkv),
             stacked(config.o_bias, "self_attn.o_proj"),
             head_norm,
         ),
         post_attention_norm=RMSNorm(get("post_attention_layernorm.weight"), eps),
         mlp=MLP(
-            stacked(config.mlp_bias, "mlp.gate_proj", "mlp.up_proj", normed=True),
+            stacked(config.mlp_bias, "mlp.gate_proj", "mlp.up_proj"),
             stacked(config.mlp_bias, "mlp.down_proj"),
         ),
     )
