@@ -10,6 +10,7 @@ from model_driver import Driver
 from torch.utils.flop_counter import FlopCounterMode
 
 from core.engine import Engine
+from core.model import step_clock
 from core.model.config import ModelConfig
 from core.model.errors import ModelConfigError
 from core.model.model_runner import ModelRunner
@@ -179,3 +180,17 @@ def test_a_run_carries_timing_and_work_and_verifies(tiny):
         ]
         assert record["work"] == counter.count(shares).as_dict()
     assert run.steps[1]["work"]["kv_write_bytes"] == 3 * tiny.kv_bytes_per_token
+
+
+def test_a_lap_is_the_time_since_the_one_before(monkeypatch):
+    times = iter([1000, 4000, 4500, 9500, 10_000])
+    monkeypatch.setattr(step_clock, "perf_counter_ns", lambda: next(times))
+    clock = step_clock.CpuClock()
+    for part in (step_clock.LINEAR, step_clock.OTHER, step_clock.ATTENTION, step_clock.LINEAR):
+        clock.lap(part)
+    assert clock.read() == {
+        "forward_us": 9.0,
+        "attention_us": 5.0,
+        "linear_us": 3.5,
+        "other_us": 0.5,
+    }
