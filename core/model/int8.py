@@ -34,7 +34,6 @@ class Int8Linear:
     """x → x Wᵀ + b with W in int8. [T, n_in] of any dtype → [T, n_out] float32."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
-        self.shape = tuple(weight.shape)
         numbers, scale = quantize(weight)
         zero_points = torch.zeros(len(scale), dtype=torch.int64)
         with warnings.catch_warnings():

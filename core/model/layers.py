@@ -27,7 +27,6 @@ class Linear:
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
-        self.shape = tuple(weight.shape)
         packed = pack_weight(weight)
         self.packed = packed is not None
         self.weight = weight if packed is None else packed

@@ -27,7 +27,7 @@ class BeamSteps:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    def fork_unit(self, unit: Sequence) -> list[Sequence]:
+    def fork_unit(self, unit: Sequence) -> None:
         """The prompt is computed: one table for each beam, all blocks shared.
 
         The first time the beams are new and all alike; after a preemption they have their tokens,
@@ -55,7 +55,6 @@ class BeamSteps:
             names = [beam.id for beam in beams]
             blocks = list(held_blocks(beams[0].block_table))
             scheduler.emit(("forked", request.id, beams[0].id, names, blocks, None))
-        return beams
 
     def expand(self, request: Request, candidates: Listing[Listing[Candidate]]) -> Sampled:
         """Choose the continuations and bring sequences and blocks into line with the choice.

@@ -6,12 +6,10 @@ not 0, norms that are not 1. All have a vocabulary of 320 and the tokenizer of `
 """
 
 import functools
-import json
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
-from tiny_llama import CHAT_TEMPLATE, byte_level_tokenizer
+from tiny_llama import write_files
 
 _BASE = {
     "bos_token_id": 1,
@@ -164,23 +162,7 @@ def random_tensors(config, seed=0):
 
 def write(config, directory, seed=0):
     """A whole checkpoint directory of a configuration."""
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "config.json").write_text(json.dumps(config))
-    save_file(
-        random_tensors(config, seed), directory / "model.safetensors", metadata={"format": "pt"}
-    )
-    byte_level_tokenizer(config["vocab_size"]).save(str(directory / "tokenizer.json"))
-    (directory / "tokenizer_config.json").write_text(
-        json.dumps(
-            {
-                "chat_template": CHAT_TEMPLATE,
-                "eos_token": "<|im_end|>",
-                "tokenizer_class": "PreTrainedTokenizerFast",
-            }
-        )
-    )
-    return directory
+    return write_files(Path(directory), config, random_tensors(config, seed))
 
 
 FAMILIES = {name: functools.partial(write, config) for name, config in CONFIGS.items()}

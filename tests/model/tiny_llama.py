@@ -104,9 +104,14 @@ def byte_fallback_tokenizer():
 def write_checkpoint(directory: Path, seed=0, **changes) -> Path:
     """A whole checkpoint directory. changes: fields of `config.json`."""
     config = {**CONFIG, **changes}
+    return write_files(directory, config, weights(config, seed))
+
+
+def write_files(directory: Path, config, tensors) -> Path:
+    """A checkpoint directory of a configuration and its tensors, with a tokenizer."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config))
-    save_file(weights(config, seed), directory / "model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     byte_level_tokenizer(config["vocab_size"]).save(str(directory / "tokenizer.json"))
     (directory / "tokenizer_config.json").write_text(
         json.dumps(
