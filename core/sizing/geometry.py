@@ -1,0 +1,123 @@
+"""What of a model its memory and time depend on: a list of layers, each with what it caches.
+
+Geometry comes from fields of `config.json`, never from a model's name. All counts are numbers of
+elements, not bytes: bytes need a format (`formats`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True, slots=True)
+class KVHeads:
+    """Keys and values of n_kv heads, per token: MHA, GQA (Ainslie 2023), MQA (Shazeer 2019).
+
+    window: None if the layer keeps every token; otherwise at most so many are ever read (sliding
+    or chunked attention), so at most so many are kept.
+    """
+
+    num_kv_heads: int
+    key_dim: int
+    value_dim: int
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Latent:
+    """MLA (DeepSeek-V2, 2024): one latent and one rotary key per token for all heads; no V."""
+
+    latent_dim: int
+    rope_dim: int
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FixedState:
+    """What a layer keeps per sequence, whatever its length: linear attention, state space, conv.
+
+    parts: (name, elements, bytes per element or None for the KV cache's own format).
+    """
+
+    kind: str  # "linear_attention", "state_space", "convolution"
+    parts: tuple[tuple[str, int, int | None], ...]
+
+    @property
+    def elements(self) -> int:
+        return sum(count for _, count, _ in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedKV:
+    """Attention over another layer's keys and values (cross-layer): keeps nothing itself."""
+
+    layer: int
+
+
+LayerCache = KVHeads | Latent | FixedState | SharedKV | None
+"""None: a layer without a mixer of its own (an MLP-only layer)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One decoder layer.
+
+    cache: the main cache. state: fixed state beside it (a hybrid layer with both). indexer_dim:
+    elements per token that a sparse-attention indexer keeps in addition (DeepSeek-V3.2), 0 if none.
+    num_query_heads, query_dim (of the scores), output_dim (of the values): for FLOPs; 0 heads
+    if the layer has no softmax attention.
+    """
+
+    cache: LayerCache
+    num_query_heads: int = 0
+    query_dim: int = 0
+    output_dim: int = 0
+    state: FixedState | None = None
+    indexer_dim: int = 0
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model as the sizing functions see it.
+
+    params: exact number of parameters of the language model by the config; None if the config's
+    architecture is one whose tensors are not known here (`params_note` then says so).
+    active_params: those that one token's forward pass multiplies by: total less the experts that
+    the token does not visit (embedding table counted as the sources count it: included).
+    matmul_params: those in matrices that each token is multiplied by, for exact FLOPs: active less
+    the embedding lookup, norms and biases; the tied head counts.
+    nominal_params: the number in the model's published name or card, if it has one (70e9).
+    warnings: fields that are not known and could matter. notes: what was set aside, and why.
+    source: where the config is from.
+    """
+
+    name: str
+    architecture: str  # model_type
+    layers: tuple[Layer, ...]
+    hidden_size: int
+    vocab_size: int
+    max_position: int | None
+    tied_embeddings: bool
+    params: int | None
+    active_params: int | None
+    matmul_params: int | None
+    params_note: str = ""
+    nominal_params: float | None = None
+    checkpoint_dtype: str | None = None  # "bf16", as the config states it
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    source: str = ""
+    fields: dict[str, object] = field(default_factory=dict, compare=False)
+    """Geometry by its short names, for agreement checks and display: n_layers, n_heads, n_kv_heads,
+    d_head, d_model, d_ff, d_latent, d_rope, window … Only what is the same in all layers."""
+
+    @cached_property
+    def layer_groups(self) -> tuple[tuple[Layer, int], ...]:
+        """Each kind of layer once, with how many there are, in order of first appearance."""
+        return tuple(Counter(self.layers).items())
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.layers)
