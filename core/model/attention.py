@@ -35,54 +35,17 @@ _FEW_KEYS = 256
 """Up to so many keys in a decode batch torch's fused attention wins: one call instead of three."""
 
 
-class Attention:
-    """One layer's attention. head_norm: of queries and keys, None for models without."""
+class AttentionCore:
+    """Between the maps: queries meet the keys and values of one layer's pool."""
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        layer: int,
-        qkv: LinearMap,
-        out: LinearMap,
-        head_norm: HeadNorm | None = None,
-    ) -> None:
+    def __init__(self, config: ModelConfig, layer: int) -> None:
         self.layer = layer
         self.window = config.layer_windows[layer]
-        self.head_norm = head_norm
         self.n_q, self.n_kv = config.num_attention_heads, config.num_key_value_heads
         self.head_dim = config.head_dim
         self.scale = config.head_dim**-0.5
-        self.qkv, self.out = qkv, out
 
-    def __call__(
-        self,
-        x: torch.Tensor,
-        angles: tuple[torch.Tensor, torch.Tensor],
-        inputs: StepInputs,
-        store: KVStore,
-        clock: StepClock,
-    ) -> torch.Tensor:
-        """x: [T, h] → [T, h]. Writes K and V of all T tokens, then reads what is in view."""
-        qkv = self.qkv(x).to(store.dtype)  # int8 products are float32
-        heads = qkv.view(-1, self.n_q + 2 * self.n_kv, self.head_dim)
-        clock.lap(LINEAR)
-        # q and k are normalised and turned together, v is not. They return to where they were: k
-        # and v then lie side by side, as they are written.
-        own = heads[:, : self.n_q + self.n_kv]
-        rotate(own if self.head_norm is None else self.head_norm(own), *angles, out=own)
-        query = heads[:, : self.n_q] * self.scale
-        key_value = heads[:, self.n_q :]  # [T, 2 · n_kv, d]
-        clock.lap(OTHER)
-        rows = inputs.write_rows
-        written = key_value if rows is None else key_value.index_select(0, rows)
-        store.write(self.layer, written, inputs.slot_index)
-        context = self._attend(query, key_value, inputs, store)
-        clock.lap(ATTENTION)
-        out = self.out(context.flatten(1))
-        clock.lap(LINEAR)
-        return out
-
-    def _attend(
+    def attend(
         self, query: torch.Tensor, key_value: torch.Tensor, inputs: StepInputs, store: KVStore
     ) -> torch.Tensor:
         """query: [T, n_q, d], scaled. key_value: [T, 2 · n_kv, d]. Returns [T, n_q, d]."""
@@ -93,10 +56,24 @@ class Attention:
         if view.decodes is not None:
             rows = view.decodes.rows
             context[rows] = self._decode(query[rows], view.decodes, store)
-        for chunk in view.prefills:
+        self.prefill(query, key_value, view.prefills, store, context)
+        return context
+
+    def prefill(
+        self,
+        query: torch.Tensor,
+        key_value: torch.Tensor,
+        chunks: list[PrefillChunk],
+        store: KVStore,
+        context: torch.Tensor,
+    ) -> None:
+        """The chunks of a step, one by one. Writes their rows of context, [T, n_q, d].
+
+        query: [T, n_q, d], scaled. key_value: [T, 2 · n_kv, d]; what is kept is in the store too.
+        """
+        for chunk in chunks:
             own = slice(chunk.start, chunk.end)
             self._prefill(query[own], key_value[own], chunk, store, context[own])
-        return context
 
     def _decode(self, query: torch.Tensor, batch: DecodeBatch, store: KVStore) -> torch.Tensor:
         """One query per sequence. query: [B, n_q, d], scaled → [B, n_q, d]."""
@@ -153,6 +130,50 @@ class Attention:
                 )
             part = torch.bmm(torch.softmax(scores, -1), value[:, :seen])
             out[:, :, start:end] = part.view(rows.shape)
+
+
+class Attention:
+    """One layer's attention. head_norm: of queries and keys, None for models without."""
+
+    def __init__(
+        self,
+        core: AttentionCore,
+        qkv: LinearMap,
+        out: LinearMap,
+        head_norm: HeadNorm | None = None,
+    ) -> None:
+        self.core = core
+        self.head_norm = head_norm
+        self.qkv, self.out = qkv, out
+
+    def __call__(
+        self,
+        x: torch.Tensor,
+        angles: tuple[torch.Tensor, torch.Tensor],
+        inputs: StepInputs,
+        store: KVStore,
+        clock: StepClock,
+    ) -> torch.Tensor:
+        """x: [T, h] → [T, h]. Writes K and V of all T tokens, then reads what is in view."""
+        core = self.core
+        qkv = self.qkv(x).to(store.dtype)  # int8 products are float32
+        heads = qkv.view(-1, core.n_q + 2 * core.n_kv, core.head_dim)
+        clock.lap(LINEAR)
+        # q and k are normalised and turned together, v is not. They return to where they were: k
+        # and v then lie side by side, as they are written.
+        own = heads[:, : core.n_q + core.n_kv]
+        rotate(own if self.head_norm is None else self.head_norm(own), *angles, out=own)
+        query = heads[:, : core.n_q] * core.scale
+        key_value = heads[:, core.n_q :]  # [T, 2 · n_kv, d]
+        clock.lap(OTHER)
+        rows = inputs.write_rows
+        written = key_value if rows is None else key_value.index_select(0, rows)
+        store.write(core.layer, written, inputs.slot_index)
+        context = core.attend(query, key_value, inputs, store)
+        clock.lap(ATTENTION)
+        out = self.out(context.flatten(1))
+        clock.lap(LINEAR)
+        return out
 
 
 @cache

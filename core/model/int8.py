@@ -25,6 +25,7 @@ from torch.nn.functional import linear
 
 from core.model.errors import ModelError
 from core.model.layers import Linear, LinearMap
+from kernels.cpu import PackedWeight, pack_int8
 
 _TINY = 1e-30
 """Stands for the largest magnitude of a row of zeros, which is divided by it."""
@@ -65,6 +66,11 @@ def int8_linear(weight: torch.Tensor, bias: torch.Tensor | None) -> LinearMap:
     numbers, scale = quantize(weight)
     plain = Linear((numbers * scale[:, None]).to(weight.dtype), bias)
     return lambda x: plain(x.to(weight.dtype))
+
+
+def packed_int8(weight: torch.Tensor, bias: torch.Tensor | None, gated: bool) -> PackedWeight:
+    """The weight in 8 bits, for the compiled kernels."""
+    return pack_int8(*quantize(weight), bias, gated)
 
 
 def quantize(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

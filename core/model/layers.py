@@ -68,11 +68,16 @@ class HeadNorm:
     def __init__(
         self, query: torch.Tensor, key: torch.Tensor, n_q: int, n_kv: int, eps: float
     ) -> None:
-        self.weight = torch.cat((query.expand(n_q, -1), key.expand(n_kv, -1)))
+        self.weight = stack_head_norms(query, key, n_q, n_kv)
         self.eps = eps
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return rms_norm(x, x.shape[-1:], None, self.eps) * self.weight
+
+
+def stack_head_norms(query: torch.Tensor, key: torch.Tensor, n_q: int, n_kv: int) -> torch.Tensor:
+    """[n_q + n_kv, d]: each query head's weights [d], then each key head's."""
+    return torch.cat((query.expand(n_q, -1), key.expand(n_kv, -1)))
 
 
 class MLP:

@@ -8,9 +8,10 @@ import torch
 from torch.nn.functional import embedding
 
 from core.model.attention import Attention
+from core.model.compiled import CompiledLayer
 from core.model.config import ModelConfig
 from core.model.kv_store import KVStore
-from core.model.layers import MLP, Linear, RMSNorm
+from core.model.layers import MLP, LinearMap, RMSNorm
 from core.model.rope import RotaryEmbedding
 from core.model.step_clock import LINEAR, OTHER, StepClock
 from core.model.step_inputs import StepInputs
@@ -51,14 +52,21 @@ class Llama:
     config: ModelConfig
     embed_tokens: torch.Tensor  # [vocab_size, h]
     rope: RotaryEmbedding
-    layers: list[LlamaLayer]
-    norm: RMSNorm
-    lm_head: Linear
+    layers: list[LlamaLayer] | list[CompiledLayer]
+    norm: LinearMap
+    lm_head: LinearMap
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the layers run by the compiled kernels."""
+        return isinstance(self.layers[0], CompiledLayer)
 
     def forward(self, inputs: StepInputs, store: KVStore, clock: StepClock) -> torch.Tensor:
         """Compute a step's T tokens: hidden states [T, h] float32, before the last norm."""
         x = embedding(inputs.token_ids, self.embed_tokens).float()  # [T, h]
-        angles = self.rope.angles(inputs.positions)  # the same in every layer
+        angles = (self.rope.half_angles if self.compiled else self.rope.angles)(
+            inputs.positions
+        )  # the same in every layer
         for layer in self.layers:
             layer(x, angles, inputs, store, clock)
         clock.lap(OTHER)

@@ -12,15 +12,17 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from core.model.attention import Attention
+from core.model.attention import Attention, AttentionCore
 from core.model.checkpoint_files import tensor_files
+from core.model.compiled import CompiledHead, CompiledLayer, CompiledNorm, compiled_kernels
 from core.model.config import ModelConfig
 from core.model.errors import ModelFileError
-from core.model.int8 import int8_linear
-from core.model.layers import MLP, HeadNorm, Linear, LinearMap, RMSNorm
+from core.model.int8 import int8_linear, packed_int8
+from core.model.layers import MLP, HeadNorm, Linear, LinearMap, RMSNorm, stack_head_norms
 from core.model.llama import Llama, LlamaLayer
 from core.model.rope import RotaryEmbedding
 from core.model.tensor_shapes import tensor_shapes
+from kernels.cpu import CpuKernels, PackedWeight, pack
 
 _EMBEDDINGS, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
@@ -28,8 +30,13 @@ _EMBEDDINGS, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 _IGNORED_SUFFIX = ".rotary_emb.inv_freq"
 
 
+_Map = tuple[torch.Tensor, torch.Tensor | None]
+"""A weight [n_out, n_in], and a bias [n_out] or None."""
+
 MakeLinear = Callable[[torch.Tensor, torch.Tensor | None], LinearMap]
-"""From a weight [n_out, n_in], and a bias [n_out] or None."""
+
+LayOut = Callable[[torch.Tensor, torch.Tensor | None, bool], PackedWeight]
+"""Weight, bias, and whether it is a gate and its up (see `kernels.cpu.pack`)."""
 
 
 class Weights:
@@ -89,55 +96,101 @@ def load_llama(
     config = ModelConfig.from_dir(directory)
     weights = Weights(directory, config, dtype, device)
     embed_tokens = weights.get(_EMBEDDINGS)
+    norm, eps = weights.get("model.norm.weight"), config.rms_norm_eps
+    head = embed_tokens if config.tie_word_embeddings else weights.get(_LM_HEAD)
+    rope = RotaryEmbedding(config.rope, config.head_dim, dtype, device)
+    layers = [_LayerWeights(weights, config, i) for i in range(config.num_hidden_layers)]
+    kernels = compiled_kernels(config, dtype, device)
+    if kernels is not None:
+        lay_out: LayOut = packed_int8 if int8 else pack
+        return Llama(
+            config=config,
+            embed_tokens=embed_tokens,
+            rope=rope,
+            layers=[layer.compiled(kernels, lay_out) for layer in layers],
+            norm=CompiledNorm(kernels, norm, eps),
+            lm_head=CompiledHead(kernels, head),
+        )
     make: MakeLinear = int8_linear if int8 else Linear
     return Llama(
         config=config,
         embed_tokens=embed_tokens,
-        rope=RotaryEmbedding(config.rope, config.head_dim, dtype, device),
-        layers=[_layer(weights, config, i, make) for i in range(config.num_hidden_layers)],
-        norm=RMSNorm(weights.get("model.norm.weight"), config.rms_norm_eps),
-        lm_head=Linear(embed_tokens if config.tie_word_embeddings else weights.get(_LM_HEAD)),
+        rope=rope,
+        layers=[layer.plain(make) for layer in layers],
+        norm=RMSNorm(norm, eps),
+        lm_head=Linear(head),
     )
 
 
-def _layer(weights: Weights, config: ModelConfig, index: int, make: MakeLinear) -> LlamaLayer:
-    """Layer `index`, with q, k, v as one matrix, and gate and up as another."""
-    eps = config.rms_norm_eps
+class _LayerWeights:
+    """The tensors of layer `index`: q, k, v as one matrix, and gate and up as another."""
 
-    def get(name: str) -> torch.Tensor:
-        return weights.get(f"model.layers.{index}.{name}")
+    def __init__(self, weights: Weights, config: ModelConfig, index: int) -> None:
+        self._weights, self._config, self._index = weights, config, index
 
-    def stacked(has_bias: bool, *names: str) -> LinearMap:
-        """Maps of one input as one, their outputs end to end."""
-        weight = _joined([get(f"{name}.weight") for name in names])
-        bias = _joined([get(f"{name}.bias") for name in names]) if has_bias else None
-        return make(weight, bias)
-
-    head_norm = None
-    if config.qk_norm:
-        head_norm = HeadNorm(
-            get("self_attn.q_norm.weight"),
-            get("self_attn.k_norm.weight"),
-            config.num_attention_heads,
-            config.num_key_value_heads,
-            eps,
+    def plain(self, make: MakeLinear) -> LlamaLayer:
+        """The layer by torch's operators. make: its linear maps."""
+        config, eps = self._config, self._config.rms_norm_eps
+        n_q, n_kv = config.num_attention_heads, config.num_key_value_heads
+        norms = self._head_norms()
+        return LlamaLayer(
+            input_norm=RMSNorm(self._get("input_layernorm.weight"), eps),
+            attention=Attention(
+                AttentionCore(config, self._index),
+                make(*self._qkv()),
+                make(*self._out()),
+                None if norms is None else HeadNorm(*norms, n_q, n_kv, eps),
+            ),
+            post_attention_norm=RMSNorm(self._get("post_attention_layernorm.weight"), eps),
+            mlp=MLP(make(*self._gate_up()), make(*self._down())),
         )
-    qkv = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
-    return LlamaLayer(
-        input_norm=RMSNorm(get("input_layernorm.weight"), eps),
-        attention=Attention(
-            config,
-            index,
-            stacked(config.qkv_bias, *qkv),
-            stacked(config.o_bias, "self_attn.o_proj"),
-            head_norm,
-        ),
-        post_attention_norm=RMSNorm(get("post_attention_layernorm.weight"), eps),
-        mlp=MLP(
-            stacked(config.mlp_bias, "mlp.gate_proj", "mlp.up_proj"),
-            stacked(config.mlp_bias, "mlp.down_proj"),
-        ),
-    )
+
+    def compiled(self, kernels: CpuKernels, lay_out: LayOut) -> CompiledLayer:
+        """The layer by the compiled kernels. lay_out: its matrices."""
+        config, eps = self._config, self._config.rms_norm_eps
+        norms = self._head_norms()
+        heads = (config.num_attention_heads, config.num_key_value_heads)
+        return CompiledLayer(
+            kernels=kernels,
+            attention=AttentionCore(config, self._index),
+            input_norm=CompiledNorm(kernels, self._get("input_layernorm.weight"), eps),
+            qkv=lay_out(*self._qkv(), False),
+            head_norm=None if norms is None else stack_head_norms(*norms, *heads).float(),
+            out=lay_out(*self._out(), False),
+            post_attention_norm=CompiledNorm(
+                kernels, self._get("post_attention_layernorm.weight"), eps
+            ),
+            gate_up=lay_out(*self._gate_up(), True),
+            down=lay_out(*self._down(), False),
+            eps=eps,
+        )
+
+    def _qkv(self) -> _Map:
+        names = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+        return self._stacked(self._config.qkv_bias, *names)
+
+    def _out(self) -> _Map:
+        return self._stacked(self._config.o_bias, "self_attn.o_proj")
+
+    def _gate_up(self) -> _Map:
+        return self._stacked(self._config.mlp_bias, "mlp.gate_proj", "mlp.up_proj")
+
+    def _down(self) -> _Map:
+        return self._stacked(self._config.mlp_bias, "mlp.down_proj")
+
+    def _head_norms(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        if not self._config.qk_norm:
+            return None
+        return self._get("self_attn.q_norm.weight"), self._get("self_attn.k_norm.weight")
+
+    def _stacked(self, has_bias: bool, *names: str) -> _Map:
+        """Maps of one input as one, their outputs end to end."""
+        weight = _joined([self._get(f"{name}.weight") for name in names])
+        bias = _joined([self._get(f"{name}.bias") for name in names]) if has_bias else None
+        return weight, bias
+
+    def _get(self, name: str) -> torch.Tensor:
+        return self._weights.get(f"model.layers.{self._index}.{name}")
 
 
 def _joined(tensors: list[torch.Tensor]) -> torch.Tensor:

@@ -71,6 +71,7 @@ class ModelRunner:
             "processor": processor_name(self.device),
             "dtype": dtype_name,
             "weights": weights or dtype_name,
+            "kernels": "compiled" if self.model.compiled else "torch",
             "model": directory.name,
             "model_sha256": weights_sha256(directory),
         }
@@ -96,7 +97,7 @@ class ModelRunner:
 
     @property
     def source(self) -> dict[str, Any]:
-        """device, processor, dtype, weights, model, model_sha256."""
+        """device, processor, dtype, weights, kernels, model, model_sha256."""
         return dict(self._source)
 
     @property

@@ -38,11 +38,16 @@ class RotaryEmbedding:
 
         Computed in float32, once per step for all layers.
         """
-        angles = torch.outer(positions.float(), self.inverse_frequency)[:, None]
+        cos, sin = (half[:, None] for half in self.half_angles(positions))
+        return torch.cat((cos, cos), -1).to(self.dtype), torch.cat((-sin, sin), -1).to(self.dtype)
+
+    def half_angles(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """cos and sin of each pair's angle at positions [T], [T, d/2] float32 each."""
+        angles = torch.outer(positions.float(), self.inverse_frequency)
         cos, sin = angles.cos(), angles.sin()
         if self.attention_factor != 1.0:
             cos, sin = cos * self.attention_factor, sin * self.attention_factor
-        return torch.cat((cos, cos), -1).to(self.dtype), torch.cat((-sin, sin), -1).to(self.dtype)
+        return cos, sin
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, out: torch.Tensor) -> None:

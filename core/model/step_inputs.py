@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -59,23 +60,41 @@ class PrefillChunk:
     mask: torch.Tensor | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DecodeBatch:
     """The sequences that compute one token each and read the cache: handled together.
 
     rows [B] int64: where their tokens stand among the T. block_table [B, max_blocks] int64: the
-    blocks that each reads, padded with block 0, which the mask hides. block_index: the same as
-    addresses (see `KVLayout`). num_keys: L, of whole blocks, max_blocks of them. mask [B, 1, 1, L],
-    in the model's dtype, added to the scores: 0 where there is a key in view, −∞ elsewhere; None if
-    all are. Whole blocks, because a product with a cut-out part of a matrix costs far more than one
-    with the few keys too many.
+    blocks that each reads, padded with block 0. begins, ends [B] int64: the keys in view, counted
+    from the table's first. num_keys: L, of whole blocks, max_blocks of them.
+
+    What follows is for a read in one piece: whole blocks, because a product with a cut-out part of
+    a matrix costs far more than one with the few keys too many. Made when first asked for.
     """
 
     rows: torch.Tensor
     block_table: torch.Tensor
-    block_index: torch.Tensor
+    begins: torch.Tensor
+    ends: torch.Tensor
     num_keys: int
-    mask: torch.Tensor | None
+    all_in_view: bool
+    layout: KVLayout
+    dtype: torch.dtype
+
+    @cached_property
+    def block_index(self) -> torch.Tensor:
+        """The block table as addresses (see `KVLayout`)."""
+        return self.layout.block_index(self.block_table)
+
+    @cached_property
+    def mask(self) -> torch.Tensor | None:
+        """[B, 1, 1, L] in the model's dtype, added to the scores: 0 where there is a key in view,
+        −∞ elsewhere; None if all are."""
+        if self.all_in_view:
+            return None
+        keys = torch.arange(self.num_keys, device=self.ends.device)[None, :]
+        hidden = (keys >= self.ends[:, None]) | (keys < self.begins[:, None])
+        return _additive(hidden, self.dtype)[:, None, None, :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,27 +108,38 @@ class AttentionInputs:
     prefills: list[PrefillChunk]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StepInputs:
     """A step's tensors. T tokens, all int64 on the model's device.
 
     Slots are int64 because slot · stride passes 2³¹ on a large pool.
 
     token_ids, positions: [T].
-    slot_mapping: [W], where to write K and V of the tokens in `write_rows` [W]; `write_rows` is
-    None if all T are written (W = T). A token whose slot is −1 is not written. slot_index: the same
-    as addresses (see `KVLayout`).
+    slot_mapping: [T], where to write K and V of each token; −1: nowhere. all_written: no −1 there.
     logits_rows: [L], the last token of each sequence that samples.
     attention: window of a layer → what it reads; None is the window of a layer that sees all.
+    layout: of the pool that the slots are in.
     """
 
     token_ids: torch.Tensor
     positions: torch.Tensor
     slot_mapping: torch.Tensor
-    slot_index: torch.Tensor
-    write_rows: torch.Tensor | None
+    all_written: bool
     logits_rows: torch.Tensor
     attention: dict[int | None, AttentionInputs]
+    layout: KVLayout
+
+    @cached_property
+    def write_rows(self) -> torch.Tensor | None:
+        """[W], the tokens that are written; None if all T are (W = T)."""
+        return None if self.all_written else torch.nonzero(self.slot_mapping >= 0)[:, 0]
+
+    @cached_property
+    def slot_index(self) -> torch.Tensor:
+        """The slots of the W tokens as addresses (see `KVLayout`)."""
+        rows = self.write_rows
+        slots = self.slot_mapping if rows is None else self.slot_mapping[rows]
+        return self.layout.slot_index(slots)
 
 
 def build_step_inputs(
@@ -142,7 +172,6 @@ def build_step_inputs(
         spans.append(SequenceSpan(start, len(token_ids), first, seq.block_table))
         if item.num_samples or item.num_candidates:
             logits_rows.append(len(token_ids) - 1)
-    write_rows = None if min(slots) >= 0 else [i for i, slot in enumerate(slots) if slot >= 0]
     # One token that reads what earlier steps wrote is a decode; a first token reads only itself.
     decoding = [s for s in spans if s.end - s.start == 1 and s.num_computed_tokens > 0]
     others = [s for s in spans if s.end - s.start > 1 or s.num_computed_tokens == 0]
@@ -150,13 +179,11 @@ def build_step_inputs(
     def tensor(values: list[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int64, device=device)
 
-    slots_written = tensor([slot for slot in slots if slot >= 0])
     return StepInputs(
         token_ids=tensor(token_ids),
         positions=tensor(positions),
-        slot_mapping=slots_written,
-        slot_index=layout.slot_index(slots_written),
-        write_rows=None if write_rows is None else tensor(write_rows),
+        slot_mapping=tensor(slots),
+        all_written=min(slots) >= 0,
         logits_rows=tensor(logits_rows),
         attention={
             window: AttentionInputs(
@@ -165,6 +192,7 @@ def build_step_inputs(
             )
             for window in set(windows)
         },
+        layout=layout,
     )
 
 
@@ -229,24 +257,16 @@ def _decode_batch(
         _in_view(s, block, s.seq_len, block_size)
         for s, block in zip(spans, first_blocks, strict=True)
     ]
-    mask = None
-    if min(ends) < num_keys or any(begins):
-        keys = torch.arange(num_keys, device=device)[None, :]
-        hidden = keys >= torch.tensor(ends, device=device)[:, None]
-        if any(begins):
-            hidden |= keys < torch.tensor(begins, device=device)[:, None]
-        mask = _additive(hidden, dtype)[:, None, None, :]
-    block_table = torch.tensor(
-        [blocks + [0] * (width - len(blocks)) for blocks in table],
-        dtype=torch.int64,
-        device=device,
-    )
+    padded = [blocks + [0] * (width - len(blocks)) for blocks in table]
     return DecodeBatch(
         rows=torch.tensor([s.start for s in spans], dtype=torch.int64, device=device),
-        block_table=block_table,
-        block_index=layout.block_index(block_table),
+        block_table=torch.tensor(padded, dtype=torch.int64, device=device),
+        begins=torch.tensor(begins, dtype=torch.int64, device=device),
+        ends=torch.tensor(ends, dtype=torch.int64, device=device),
         num_keys=num_keys,
-        mask=mask,
+        all_in_view=min(ends) == num_keys and not any(begins),
+        layout=layout,
+        dtype=dtype,
     )
 
 

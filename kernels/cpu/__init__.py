@@ -1,0 +1,318 @@
+"""The bfloat16 kernels for processors with AVX512-BF16: products, norms, decode attention.
+
+torch's own operators do the same in three to five times as many passes over memory. With few tokens
+a step lasts as long as the weights take to read, and these read them at the memory's full speed.
+`tests/model/test_cpu_kernels.py` holds the plain torch that says the same as each of them.
+
+Shapes: T tokens, h hidden size, n_q query heads, n_kv KV heads, d head_dim, B decoding sequences.
+All tensors are contiguous and on the CPU; a kernel that is given anything else would read beside
+it, so each function checks what it is given.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from kernels.cpu.build import load, reason
+
+__all__ = ["CpuKernels", "PackedWeight", "cpu_kernels", "pack", "pack_int8", "reason"]
+
+_PANEL = 32
+_LANES = 16
+_PIECE = 256  # keys that attention handles at once; see attention.h
+_BF16, _FLOAT32, _ADD, _SWIGLU = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeight:
+    """A matrix [n_out, n_in] in panels of 32 rows (see linear.h), and its bias, if it has one.
+
+    panels: [number of panels, n_in / 2, 32, 2] bfloat16, or [number of panels, n_in / 4, 32, 4]
+    int8. bias: [32 · number of panels] float32, or None. gated: rows of a gate and of up in turns,
+    16 and 16, as `swiglu` reads them. scale, offset: of int8, [32 · number of panels] float32 and
+    int32; None for bfloat16.
+    """
+
+    panels: torch.Tensor
+    bias: torch.Tensor | None
+    n_out: int
+    n_in: int
+    gated: bool
+    scale: torch.Tensor | None = None
+    offset: torch.Tensor | None = None
+
+
+def pack(
+    weight: torch.Tensor, bias: torch.Tensor | None = None, gated: bool = False
+) -> PackedWeight:
+    """Lay a bfloat16 matrix out for `linear`; gated: [gate; up], for `swiglu`. n_in is even."""
+    if weight.dtype != torch.bfloat16:
+        raise ValueError(f"expected bfloat16, got {weight.dtype}")
+    n_out, n_in = weight.shape
+    order = _panel_order(n_out, gated)
+    panels = _panels(weight, order, 2)
+    return PackedWeight(panels, _in_order(bias, order), n_out, n_in, gated)
+
+
+def pack_int8(
+    numbers: torch.Tensor,
+    scale: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    gated: bool = False,
+) -> PackedWeight:
+    """The same for W = scale · numbers, int8 [n_out, n_in] and float32 [n_out]. n_in: fours."""
+    if numbers.dtype != torch.int8:
+        raise ValueError(f"expected int8, got {numbers.dtype}")
+    n_out, n_in = numbers.shape
+    order = _panel_order(n_out, gated)
+    panels = _panels(numbers, order, 4)
+    offset = 128 * panels.sum((1, 3), dtype=torch.int32).flatten()
+    return PackedWeight(
+        panels, _in_order(bias, order), n_out, n_in, gated, _in_order(scale, order), offset
+    )
+
+
+def _panels(weight: torch.Tensor, order: torch.Tensor, piece: int) -> torch.Tensor:
+    n_in = weight.shape[1]
+    if n_in % piece:
+        raise ValueError(f"n_in must be a multiple of {piece}, not {n_in}")
+    rows = weight.new_zeros(len(order), n_in)
+    held = order >= 0
+    rows[held] = weight[order[held]]
+    return rows.view(-1, _PANEL, n_in // piece, piece).transpose(1, 2).contiguous()
+
+
+def _in_order(values: torch.Tensor | None, order: torch.Tensor) -> torch.Tensor | None:
+    """[n_out] → float32 in the panels' order, 0 where there is no row."""
+    if values is None:
+        return None
+    out = torch.zeros(len(order))
+    held = order >= 0
+    out[held] = values[order[held]].float()
+    return out
+
+
+def _panel_order(n_out: int, gated: bool) -> torch.Tensor:
+    """Which row of the matrix each row of the panels is; −1 for none."""
+    if gated and n_out % 2:
+        raise ValueError(f"a gate and its up have as many rows each: not {n_out} in all")
+    if not gated:
+        order = torch.full((-(-n_out // _PANEL) * _PANEL,), -1)
+        order[:n_out] = torch.arange(n_out)
+        return order
+    half = n_out // 2
+    order = torch.full((-(-half // _LANES), 2, _LANES), -1)
+    for side in range(2):
+        column = torch.arange(len(order) * _LANES).view(-1, _LANES)
+        order[:, side] = torch.where(column < half, column + side * half, -1)
+    return order.flatten()
+
+
+class CpuKernels:
+    """The compiled functions, on tensors. threads: as many as torch uses at each call."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        p, i, f, c = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_int
+
+        def function(name: str, *types: type) -> Callable[..., None]:
+            found: Any = getattr(library, name)
+            found.argtypes, found.restype = types, None
+            return cast(Callable[..., None], found)
+
+        self._linear = function("kvs_linear", p, i, i, p, i, p, p, c, c)
+        self._linear_int8 = function("kvs_linear_int8", p, i, i, p, i, p, p, c, p, p, p, p, c)
+        self._rms_norm = function("kvs_rms_norm", p, i, i, p, f, p, c)
+        self._rotate = function("kvs_rotate_and_store", p, i, i, p, p, p, f, p, p, i, i, i, i, c)
+        self._decode = function(
+            "kvs_decode", p, i, p, i, i, p, i, p, p, f, p, p, i, p, i, i, i, i, c
+        )
+
+    def linear(self, x: torch.Tensor, weight: PackedWeight) -> torch.Tensor:
+        """x [T, n_in] bfloat16 → x Wᵀ + b, [T, n_out] bfloat16."""
+        out = torch.empty(len(x), weight.n_out, dtype=torch.bfloat16)
+        self._multiply(x, weight, out, _BF16)
+        return out
+
+    def linear_float32(self, x: torch.Tensor, weight: PackedWeight) -> torch.Tensor:
+        """The same, [T, n_out] float32: the sums as they are."""
+        out = torch.empty(len(x), weight.n_out)
+        self._multiply(x, weight, out, _FLOAT32)
+        return out
+
+    def add_linear(self, total: torch.Tensor, x: torch.Tensor, weight: PackedWeight) -> None:
+        """total [T, n_out] float32 += x Wᵀ + b, unrounded."""
+        _check(total, torch.float32, len(x), weight.n_out)
+        self._multiply(x, weight, total, _ADD)
+
+    def swiglu(self, x: torch.Tensor, weight: PackedWeight) -> torch.Tensor:
+        """x [T, n_in] bfloat16 → silu(x Gateᵀ) · x Upᵀ, [T, n_out / 2] bfloat16."""
+        if not weight.gated:
+            raise ValueError("swiglu needs a matrix packed with gated=True")
+        out = torch.empty(len(x), weight.n_out // 2, dtype=torch.bfloat16)
+        self._multiply(x, weight, out, _SWIGLU)
+        return out
+
+    def _multiply(
+        self, x: torch.Tensor, weight: PackedWeight, out: torch.Tensor, output: int
+    ) -> None:
+        _check(x, torch.bfloat16, len(x), weight.n_in)
+        if weight.gated != (output == _SWIGLU):
+            raise ValueError("a gated matrix is for swiglu only")
+        arguments = (
+            x.data_ptr(),
+            len(x),
+            weight.n_in,
+            weight.panels.data_ptr(),
+            weight.n_out,
+            None if weight.bias is None else weight.bias.data_ptr(),
+            out.data_ptr(),
+            output,
+        )
+        if weight.scale is None or weight.offset is None:
+            self._linear(*arguments, torch.get_num_threads())
+            return
+        quantized = torch.empty(x.shape, dtype=torch.uint8)
+        x_scale = torch.empty(len(x))
+        self._linear_int8(
+            *arguments,
+            weight.scale.data_ptr(),
+            weight.offset.data_ptr(),
+            quantized.data_ptr(),
+            x_scale.data_ptr(),
+            torch.get_num_threads(),
+        )
+
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        """x [T, h] float32 → x / √(mean(x²) + eps) · weight [h] float32, [T, h] bfloat16."""
+        _check(x, torch.float32, len(x), len(weight))
+        _check(weight, torch.float32, len(weight))
+        out = torch.empty(x.shape, dtype=torch.bfloat16)
+        self._rms_norm(
+            x.data_ptr(),
+            *x.shape,
+            weight.data_ptr(),
+            eps,
+            out.data_ptr(),
+            torch.get_num_threads(),
+        )
+        return out
+
+    def rotate_and_store(
+        self,
+        qkv: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        slots: torch.Tensor,
+        pool: torch.Tensor,
+        norm_weight: torch.Tensor | None = None,
+        eps: float = 0.0,
+    ) -> None:
+        """Normalise (where there are weights) and turn queries and keys in place; store K and V.
+
+        qkv: [T, n_q + 2 · n_kv, d] bfloat16. cos, sin: [T, d / 2] float32, pair (i, i + d / 2)
+        turns by angle i. slots: [T] int64, where each token's K and V go, −1 for nowhere. pool: one
+        layer's, [2, num_blocks, n_kv, block_size, d] bfloat16. norm_weight: [n_q + n_kv, d]
+        float32.
+        """
+        num_blocks, n_kv, block_size, d = _pool_shape(pool)
+        t, n_q = len(qkv), qkv.shape[1] - 2 * n_kv
+        _check(qkv, torch.bfloat16, t, n_q + 2 * n_kv, d)
+        _check(cos, torch.float32, t, d // 2)
+        _check(sin, torch.float32, t, d // 2)
+        _check(slots, torch.int64, t)
+        if norm_weight is not None:
+            _check(norm_weight, torch.float32, n_q + n_kv, d)
+        self._rotate(
+            qkv.data_ptr(),
+            t,
+            n_q,
+            cos.data_ptr(),
+            sin.data_ptr(),
+            None if norm_weight is None else norm_weight.data_ptr(),
+            eps,
+            slots.data_ptr(),
+            pool.data_ptr(),
+            num_blocks,
+            n_kv,
+            block_size,
+            d,
+            torch.get_num_threads(),
+        )
+
+    def paged_decode(
+        self,
+        qkv: torch.Tensor,
+        pool: torch.Tensor,
+        rows: torch.Tensor,
+        block_table: torch.Tensor,
+        begins: torch.Tensor,
+        ends: torch.Tensor,
+        scale: float,
+        most_keys: int,
+        out: torch.Tensor,
+    ) -> None:
+        """Attention of the tokens in `rows` to their sequences' keys, read through the block table.
+
+        qkv: [T, n_q + 2 · n_kv, d] bfloat16, of which the queries are read. pool: as above. rows:
+        [B] int64. block_table: [B, width] int64. begins, ends: [B] int64, the keys in view, counted
+        from the table's first block; most_keys: at least the largest of ends − begins. out:
+        [T, n_q, d] bfloat16, of which the rows are written.
+        """
+        num_blocks, n_kv, block_size, d = _pool_shape(pool)
+        t, n_q, b = len(qkv), qkv.shape[1] - 2 * n_kv, len(rows)
+        _check(qkv, torch.bfloat16, t, n_q + 2 * n_kv, d)
+        _check(block_table, torch.int64, b, block_table.shape[1])
+        for name in (rows, begins, ends):
+            _check(name, torch.int64, b)
+        _check(out, torch.bfloat16, t, n_q, d)
+        pieces = -(-most_keys // _PIECE)
+        partial = torch.empty(b * pieces * n_q * (d + 2))
+        self._decode(
+            qkv.data_ptr(),
+            qkv.shape[1] * d,
+            rows.data_ptr(),
+            b,
+            n_q,
+            block_table.data_ptr(),
+            block_table.shape[1],
+            begins.data_ptr(),
+            ends.data_ptr(),
+            scale,
+            out.data_ptr(),
+            partial.data_ptr(),
+            pieces,
+            pool.data_ptr(),
+            num_blocks,
+            n_kv,
+            block_size,
+            d,
+            torch.get_num_threads(),
+        )
+
+
+def cpu_kernels(cache_dir: Path) -> CpuKernels | None:
+    """The kernels, compiled below cache_dir if need be; None where they cannot be had."""
+    library = load(cache_dir)
+    return None if library is None else CpuKernels(library)
+
+
+def _pool_shape(pool: torch.Tensor) -> tuple[int, int, int, int]:
+    """num_blocks, n_kv, block_size, d of one layer's pool."""
+    _, num_blocks, n_kv, block_size, d = pool.shape
+    _check(pool, torch.bfloat16, 2, num_blocks, n_kv, block_size, d)
+    if d % 32:
+        raise ValueError(f"head_dim must be a multiple of 32, not {d}")
+    return num_blocks, n_kv, block_size, d
+
+
+def _check(tensor: torch.Tensor, dtype: torch.dtype, *shape: int) -> None:
+    if tensor.dtype != dtype or tensor.shape != shape or not tensor.is_contiguous():
+        raise ValueError(
+            f"expected contiguous {dtype} {list(shape)}, got {tensor.dtype} {list(tensor.shape)}"
+        )
