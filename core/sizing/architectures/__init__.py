@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from core.sizing import checks
-from core.sizing.architectures import decoder, locate, unlisted
+from core.sizing.architectures import decoder, gemma, locate, mixed, statespace, unlisted
 from core.sizing.architectures.decoder import Model
 from core.sizing.architectures.families import FAMILIES
 from core.sizing.architectures.fields import Fields
@@ -20,7 +19,23 @@ from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec, ParameterPart
 from core.sizing.parameters import NOTHING
 
-BUILDERS: dict[str, Callable[[Fields], Model]] = {"geometry": unlisted.geometry}
+BUILDERS: dict[str, Callable[[Fields], Model]] = {
+    "geometry": unlisted.geometry,
+    "mamba": statespace.mamba,
+    "falcon_mamba": statespace.mamba,
+    "mamba2": statespace.mamba2,
+    "falcon_h1": statespace.falcon_h1,
+    "nemotron_h": statespace.nemotron_h,
+    "zamba": statespace.zamba,
+    "zamba2": statespace.zamba2,
+    "gemma3n_text": gemma.gemma3n,
+    "gemma4_text": gemma.gemma4,
+    "mimo_v2_flash": mixed.mimo,
+    "longcat_flash": mixed.longcat,
+    "dbrx": mixed.dbrx,
+    "openelm": mixed.openelm,
+    "nemotron-nas": mixed.nas,
+}
 """Kinds that are more than a family of the common decoder."""
 
 _DTYPES = {

@@ -99,11 +99,19 @@ def heads_count(fields: Fields, family: Family, hidden: int, heads: Heads) -> Co
     out += linear(hidden, heads.num_kv_heads * heads.key_dim, bias)
     out += linear(hidden, heads.num_kv_heads * heads.value_dim, bias)
     out += linear(heads.num_heads * heads.value_dim, hidden, trait(fields, family.o_bias))
-    if trait(fields, family.output_gate):
-        out += linear(hidden, heads.num_heads * heads.value_dim)
+    out += _output_gate(fields, family, hidden, heads)
     if family.sinks:
         out += vector(heads.num_heads)
     return out + _qk_norm(fields, family, heads)
+
+
+def _output_gate(fields: Fields, family: Family, hidden: int, heads: Heads) -> Count:
+    fields.skip("attn_output_gate")
+    if family.output_gate == "query":
+        return linear(hidden, heads.query_width, trait(fields, family.qkv_bias))
+    if family.output_gate == "width":
+        return linear(hidden, heads.num_heads * heads.value_dim)
+    return NOTHING
 
 
 def _qk_norm(fields: Fields, family: Family, heads: Heads) -> Count:
@@ -146,6 +154,8 @@ def read_latent(fields: Fields, family: Family, hidden: int) -> tuple[Layer, Cou
     count += linear(hidden, latent + rope, bias) + vector(latent)
     count += linear(latent, heads * (nope + value))
     count += linear(heads * value, hidden, trait(fields, family.o_bias))
+    if family.output_gate == "heads":
+        count += linear(hidden, heads)
     indexer, indexer_count = _indexer(fields, hidden, rank)
     layer = Layer(Latent(latent, rope), heads, nope + rope, value, indexer_dim=indexer)
     return layer, count + indexer_count

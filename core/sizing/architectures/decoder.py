@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from core.sizing.architectures import attention, feedforward, windows
 from core.sizing.architectures.attention import trait
 from core.sizing.architectures.families import Family
 from core.sizing.architectures.fields import Fields
-from core.sizing.geometry import Layer
+from core.sizing.architectures.mixers import MIXERS
+from core.sizing.errors import SizingError
+from core.sizing.geometry import FixedState, Layer
 from core.sizing.parameters import NOTHING, Count, linear, vector
 
 
@@ -66,24 +69,46 @@ def build(fields: Fields, family: Family) -> Model:
     model = start(fields)
     layers = layer_count(fields)
     hidden = model.hidden
+    made: dict[str, Layer] = {}
     kinds = windows.kinds(fields, family, layers)
-    if family.attention == "latent":
-        layer, count = attention.read_latent(fields, family, hidden)
-        model.layers = [layer] * layers
-    else:
-        heads = attention.read_heads(fields, family, hidden)
-        made = {kind: heads.layer(windows.window(fields, kind)) for kind in dict.fromkeys(kinds)}
-        model.layers = [made[kind] for kind in kinds]
-        count = attention.heads_count(fields, family, hidden, heads)
-    model.add("attention", count * layers)
-    _feedforward(fields, family, model, layers)
+    for kind, times in Counter(kinds).items():
+        layer, count = mixing(fields, family, kind, hidden)
+        made[kind] = layer
+        model.add(part_of(layer), count * times)
+    model.layers = [made[kind] for kind in kinds]
+    if not any(layer.num_query_heads for layer in made.values()):
+        fields.skip("num_attention_heads", "num_key_value_heads", "head_dim", "sliding_window")
+    add_feedforward(fields, family, model, layers)
     model.add("norms", norm(family.norm, hidden) * (_norms(fields, family) * layers + 1))
     model.add("activation functions", vector(family.scalars * layers))
     _rest(fields, family, model)
     return model
 
 
-def _feedforward(fields: Fields, family: Family, model: Model, layers: int) -> None:
+def mixing(fields: Fields, family: Family, kind: str, hidden: int) -> tuple[Layer, Count]:
+    """What mixes tokens in a layer of this kind: attention of a sort, or a fixed state."""
+    if kind in (windows.LINEAR, windows.CONV):
+        if not family.mixer:
+            raise SizingError(
+                fields.at("layer_types"), f"holds {kind!r}, which this architecture does not have"
+            )
+        state, count = MIXERS[family.mixer](fields, hidden)
+        return Layer(state), count
+    if family.attention == "latent":
+        return attention.read_latent(fields, family, hidden)
+    heads = attention.read_heads(fields, family, hidden)
+    layer = heads.layer(windows.window(fields, kind))
+    return layer, attention.heads_count(fields, family, hidden, heads)
+
+
+def part_of(layer: Layer) -> str:
+    """What the parameters of such a layer's mixing are called."""
+    cache = layer.cache
+    return cache.kind.replace("_", " ") if isinstance(cache, FixedState) else "attention"
+
+
+def add_feedforward(fields: Fields, family: Family, model: Model, layers: int) -> None:
+    """Each layer's MLP or experts."""
     sparse = 0
     if family.experts is not None:
         sparse = sum(feedforward.sparse_layers(fields, family.experts, layers))

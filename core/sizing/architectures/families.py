@@ -46,14 +46,15 @@ class Family:
     norms: norms as wide as the model, per layer; the final one comes on top. qk_norm: norms of
     queries and keys: "head" (one per head dimension, shared by all heads), "heads" (each head its
     own), "width" (over all heads at once), and qk_norm_if: the field that switches them on.
-    window: which layers slide if `layer_types` does not say (`windows.kinds`), and every: the
+    mixer: what layers without a KV cache are (`mixers`). window: which layers slide if `layer_types` does not say (`windows.kinds`), and every: the
     pattern's default length. gated: three matrices (gate, up, down) instead of two.
     attention: "heads" or "latent" (MLA). output_gate: attention's output is gated by a matrix as
-    wide as the queries. sinks: one learned logit per query head. positions: learned position
+    wide as the values ("width"), by one with a number per head ("heads"), or by the second half of
+    a query projection twice as wide ("query"). sinks: one learned logit per query head. positions: learned position
     embeddings, max_position_embeddings + this many rows; None for none. head_bias: of the output.
     embedding_norm: a norm above the embeddings. scalars: learned numbers of an activation function,
-    per layer. width_times: the MLP's width in widths of the model, if no field says it. kv: how KV
-    heads are told, if not by num_key_value_heads: "falcon", "multi_query", "all" (MHA only).
+    per layer. width_times: the MLP's width in widths of the model, if no field says it. width_rule: another way that it
+    follows from the fields ("lfm2", "half"). kv: how KV heads are told, if not by num_key_value_heads: "falcon", "multi_query", "all" (MHA only).
     """
 
     norm: str = "rms"
@@ -68,7 +69,7 @@ class Family:
     window: str = "none"
     every: int = 0
     attention: str = "heads"
-    output_gate: Trait = False
+    output_gate: str = ""
     sinks: bool = False
     positions: int | None = None
     embedding_norm: bool = False
@@ -76,6 +77,8 @@ class Family:
     scalars: int = 0
     width_times: int = 0
     kv: str = ""
+    mixer: str = ""
+    width_rule: str = ""
     experts: Experts | None = None
 
 
@@ -298,14 +301,59 @@ FAMILIES: dict[str, Family] = {
         qk_norm="head",
         window="every",
         every=4,
-        output_gate=True,
-        experts=Experts(shared="num_shared_experts", which="afmoe", router_bias=True),
+        output_gate="width",
+        experts=Experts(shared="num_shared_experts", which="num_dense", router_bias=True),
     ),
     "flex_olmo": Family(
         qkv_bias="attention_bias",
         o_bias="attention_bias",
         qk_norm="width",
         experts=Experts(width="intermediate_size"),
+    ),
+    # Some layers with a fixed state instead of a KV cache
+    "qwen3_next": replace(
+        _QWEN3, window="interval", every=4, mixer="gated_delta", output_gate="query",
+        experts=replace(_QWEN_EXPERTS, shared_width="shared_expert_intermediate_size", gate=True),
+    ),
+    "qwen3_5_text": replace(
+        _QWEN3, window="interval", every=4, mixer="gated_delta", output_gate="query"
+    ),
+    "qwen3_5_moe_text": replace(
+        _QWEN3, window="interval", every=4, mixer="gated_delta", output_gate="query",
+        experts=Experts(shared_width="shared_expert_intermediate_size", gate=True),
+    ),
+    "kimi_linear": replace(
+        _MLA, window="kimi", every=4, mixer="kimi_delta",
+        experts=Experts(shared="num_shared_experts", which="first_dense"),
+    ),
+    "bailing_hybrid": replace(
+        _MLA, window="interval", every=6, mixer="ring_delta", output_gate="heads",
+        experts=Experts(shared="num_shared_experts", which="first_dense"),
+    ),
+    "olmo_hybrid": Family(
+        qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="width", window="olmo_hybrid",
+        mixer="olmo_delta",
+    ),
+    "minimax": replace(_MIXTRAL, window="minimax", mixer="lightning"),
+    "jamba": Family(
+        window="jamba", mixer="jamba",
+        experts=Experts(width="intermediate_size", which="jamba"),
+    ),
+    "bamba": replace(_LLAMA, window="indices", mixer="mamba2"),
+    "granitemoehybrid": Family(
+        qkv_bias="attention_bias", o_bias="attention_bias", window="linear", mixer="mamba2",
+        experts=Experts(
+            count="num_local_experts", width="intermediate_size", which="if_any",
+            shared_width="shared_intermediate_size", dense_width="shared_intermediate_size",
+        ),
+    ),
+    "lfm2": Family(qk_norm="head", window="indices", mixer="short_conv", width_rule="lfm2"),
+    "lfm2_moe": Family(
+        qk_norm="head", window="indices", mixer="short_conv", experts=Experts(which="num_dense")
+    ),
+    "recurrent_gemma": Family(
+        qkv_bias="attention_bias", o_bias=True, mlp_bias=True, window="griffin", mixer="rg_lru",
+        width_rule="half",
     ),
     # Before Llama: layer norms with biases, plain MLPs four times as wide, learned positions
     "gpt2": _GPT2,
@@ -320,6 +368,10 @@ FAMILIES: dict[str, Family] = {
     ),
     "gptj": _GPTJ,
     "codegen": _GPTJ,
+    "gpt_neo": Family(
+        norm="layer", o_bias=True, mlp_bias=True, gated=False, positions=0, width_times=4,
+        kv="all", window="gpt_neo",
+    ),
     "bloom": replace(_GPT2, positions=None, embedding_norm=True),
     "mpt": Family(gated=False, width_times=4, kv="all"),
     "opt": Family(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from core.sizing.architectures.attention import trait
 from core.sizing.architectures.families import Experts, Family
 from core.sizing.architectures.fields import Fields
@@ -22,6 +24,8 @@ def mlp(hidden: int, width: int, gated: bool, bias: bool = False) -> Count:
 def dense_width(fields: Fields, family: Family, hidden: int) -> int:
     if family.experts:
         return fields.whole(family.experts.dense_width)
+    if family.width_rule:
+        return _WIDTHS[family.width_rule](fields)
     names = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
     if family.width_times:
         return fields.whole(*names, default=family.width_times * hidden)
@@ -32,13 +36,7 @@ def mixture(fields: Fields, family: Family, hidden: int) -> tuple[Count, dict[st
     """Router, experts and shared experts of one layer; and what they are, under short names."""
     kind = family.experts
     assert kind is not None
-    number = fields.whole(kind.count, *_COUNT_NAMES)
-    visited = fields.whole(kind.visited, *_VISITED_NAMES)
-    if visited > number:
-        raise SizingError(
-            fields.at(kind.visited),
-            f"is {visited:,}, but there are only {number:,} experts ({kind.count})",
-        )
+    number, visited = expert_numbers(fields, kind)
     width = fields.whole(kind.width)
     bias = kind.expert_bias or trait(fields, family.mlp_bias)
     out = experts(number, visited, mlp(hidden, width, kind.gated, bias))
@@ -48,6 +46,18 @@ def mixture(fields: Fields, family: Family, hidden: int) -> tuple[Count, dict[st
         out += vector(number)
     facts = {"d_ff": width, "n_experts": number, "n_active_experts": visited}
     return out + _shared(fields, family, hidden, width), dict(facts)
+
+
+def expert_numbers(fields: Fields, kind: Experts) -> tuple[int, int]:
+    """How many experts there are, and how many of them a token visits."""
+    number = fields.whole(kind.count, *_COUNT_NAMES)
+    visited = fields.whole(kind.visited, *_VISITED_NAMES)
+    if visited > number:
+        raise SizingError(
+            fields.at(kind.visited),
+            f"is {visited:,}, but there are only {number:,} experts ({kind.count})",
+        )
+    return number, visited
 
 
 def _shared(fields: Fields, family: Family, hidden: int, width: int) -> Count:
@@ -115,10 +125,38 @@ def _ernie(fields: Fields, layers: int) -> list[bool]:
     return [first <= i <= last and (i + 1) % step == 0 for i in range(layers)]
 
 
-def _afmoe(fields: Fields, layers: int) -> list[bool]:
+def _num_dense(fields: Fields, layers: int) -> list[bool]:
     first = fields.whole("num_dense_layers", default=0, minimum=0)
     return [i >= first for i in range(layers)]
 
+
+def _jamba(fields: Fields, layers: int) -> list[bool]:
+    period = fields.whole("expert_layer_period")
+    offset = fields.whole("expert_layer_offset", minimum=0)
+    several = fields.whole("num_experts", default=1) > 1
+    return [several and i % period == offset for i in range(layers)]
+
+
+def _if_any(fields: Fields, layers: int) -> list[bool]:
+    """Without experts, what is called shared is the layers' MLP (Granite 4.0 H)."""
+    return [fields.whole("num_local_experts", default=0, minimum=0) > 0] * layers
+
+
+def _lfm2_width(fields: Fields) -> int:
+    """Two thirds of what is stated, times a factor, rounded up to a multiple."""
+    width = fields.whole("block_ff_dim", "intermediate_size")
+    factor = fields.number("block_ffn_dim_multiplier", 1.0)
+    multiple = fields.whole("block_multiple_of")
+    if not fields.flag("block_auto_adjust_ff_dim", default=True):
+        return width
+    return multiple * math.ceil(int(factor * int(2 * width / 3)) / multiple)
+
+
+def _half_width(fields: Fields) -> int:
+    return fields.whole("intermediate_size", minimum=2) // 2
+
+
+_WIDTHS = {"lfm2": _lfm2_width, "half": _half_width}
 
 _RULES = {
     "all": _all,
@@ -126,5 +164,7 @@ _RULES = {
     "qwen": _qwen,
     "interleaved": _interleaved,
     "ernie": _ernie,
-    "afmoe": _afmoe,
+    "num_dense": _num_dense,
+    "jamba": _jamba,
+    "if_any": _if_any,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.sizing import checks
 from core.sizing.architectures.families import Family
 from core.sizing.architectures.fields import Fields
 from core.sizing.errors import SizingError
@@ -42,7 +43,7 @@ def listed(fields: Fields, layers: int, name: str = "layer_types") -> list[str] 
 
 def kinds(fields: Fields, family: Family, layers: int) -> list[str]:
     """The kind of each layer: as `layer_types` says, else by the architecture's own rule."""
-    given = listed(fields, layers)
+    given = listed(fields, layers) or listed(fields, layers, "layers_block_type")
     rule = _RULES[family.window](fields, family, layers)
     return rule if given is None else given
 
@@ -50,7 +51,9 @@ def kinds(fields: Fields, family: Family, layers: int) -> list[str]:
 def window(fields: Fields, kind: str) -> int | None:
     """How many tokens a layer of this kind keeps; None if all of them."""
     if kind == SLIDING:
-        return fields.whole("sliding_window", "attention_window_size", "sliding_window_size")
+        size = fields.whole("sliding_window", "attention_window_size", "window_size")
+        both_ways = fields.raw("use_bidirectional_attention") in (True, "all")
+        return size // 2 + 1 if both_ways else size
     if kind == CHUNKED:
         return fields.whole("attention_chunk_size")
     return None
@@ -118,7 +121,95 @@ def _chunked(fields: Fields, family: Family, layers: int) -> list[str]:
     return [CHUNKED if turned and chunk else FULL for turned in rotary]
 
 
+def _interval(fields: Fields, family: Family, layers: int) -> list[str]:
+    """Every n-th layer is full attention, the others linear (Qwen3-Next)."""
+    every = fields.whole("full_attention_interval", "layer_group_size", default=family.every)
+    return [LINEAR if (i + 1) % every else FULL for i in range(layers)]
+
+
+def _kimi(fields: Fields, family: Family, layers: int) -> list[str]:
+    """Lists of layers, counted from 1, in the published file."""
+    inner = fields.inner("linear_attn_config")
+    full = inner.wholes("full_attn_layers", minimum=1) if inner else None
+    if inner is None or full is None:
+        return [FULL if i and i % family.every == 0 else LINEAR for i in range(layers)]
+    linear = inner.wholes("kda_layers", minimum=1) or []
+    if sorted(full + linear) != list(range(1, layers + 1)):
+        raise SizingError(
+            inner.at("full_attn_layers"), f"and kda_layers do not name each of {layers} layers once"
+        )
+    return [FULL if i + 1 in full else LINEAR for i in range(layers)]
+
+
+def _jamba(fields: Fields, family: Family, layers: int) -> list[str]:
+    period = fields.whole("attn_layer_period")
+    offset = fields.whole("attn_layer_offset", minimum=0)
+    if offset >= period:
+        raise SizingError(
+            fields.at("attn_layer_offset"), f"{offset} must be below attn_layer_period {period}"
+        )
+    return [FULL if i % period == offset else LINEAR for i in range(layers)]
+
+
+def _indices(fields: Fields, family: Family, layers: int) -> list[str]:
+    """The layers with attention are listed; the others are of the other kind."""
+    other = CONV if family.mixer == "short_conv" else LINEAR
+    chosen = fields.wholes("attn_layer_indices") or fields.wholes("full_attn_idxs")
+    if chosen is None:
+        return [FULL if other == CONV else LINEAR] * layers
+    if any(i >= layers for i in chosen):
+        name = "attn_layer_indices" if fields.has("attn_layer_indices") else "full_attn_idxs"
+        raise SizingError(fields.at(name), f"names layer {max(chosen)} of {layers}, from 0")
+    return [FULL if i in chosen else other for i in range(layers)]
+
+
+def _linear(fields: Fields, family: Family, layers: int) -> list[str]:
+    return [LINEAR] * layers
+
+
+def _olmo_hybrid(fields: Fields, family: Family, layers: int) -> list[str]:
+    kinds = [FULL if i % 4 == 3 else LINEAR for i in range(layers)]
+    return kinds if FULL in kinds else [*kinds[:-1], FULL]
+
+
+def _minimax(fields: Fields, family: Family, layers: int) -> list[str]:
+    """attn_type_list: 1 for full attention; without it, every second layer."""
+    marks = fields.wholes("attn_type_list", layers)
+    if marks is None:
+        return [FULL if (i + 1) % 2 else LINEAR for i in range(layers)]
+    return [FULL if mark else LINEAR for mark in marks]
+
+
+def _griffin(fields: Fields, family: Family, layers: int) -> list[str]:
+    """A pattern of block types, repeated."""
+    pattern = fields.items("block_types") or ["recurrent"]
+    known = {"recurrent": LINEAR, "attention": SLIDING}
+    for i, word in enumerate(pattern):
+        if word not in known:
+            raise SizingError(f"{fields.at('block_types')}[{i}]", "must be recurrent or attention")
+    return [known[pattern[i % len(pattern)]] for i in range(layers)]
+
+
+def _gpt_neo(fields: Fields, family: Family, layers: int) -> list[str]:
+    """attention_types: pairs of a pattern and how often it is repeated."""
+    out: list[str] = []
+    for i, pair in enumerate(fields.items("attention_types") or [[["global", "local"], layers]]):
+        where = f"{fields.at('attention_types')}[{i}]"
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], list):
+            raise SizingError(where, "must be a list of kinds and how often it is repeated")
+        words = [{"global": FULL, "local": SLIDING}.get(str(word), "") for word in pair[0]]
+        if "" in words:
+            raise SizingError(where, "must hold global and local only")
+        out += words * checks.whole(pair[1], f"{where}[1]", 1, layers)
+    given = fields.has("attention_types")
+    fields.skip("attention_layers")
+    if given and len(out) != layers:
+        raise SizingError(fields.at("attention_types"), f"makes {len(out)} layers, not {layers}")
+    return out[:layers]
+
+
 _RULES = {
+    "gpt_neo": _gpt_neo,
     "none": _none,
     "all": _all,
     "all_if": _all_if,
@@ -127,4 +218,12 @@ _RULES = {
     "every": _every,
     "cwm": _cwm,
     "chunked": _chunked,
+    "interval": _interval,
+    "kimi": _kimi,
+    "jamba": _jamba,
+    "indices": _indices,
+    "linear": _linear,
+    "olmo_hybrid": _olmo_hybrid,
+    "minimax": _minimax,
+    "griffin": _griffin,
 }
