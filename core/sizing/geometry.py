@@ -78,6 +78,19 @@ class Layer:
     indexer_dim: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ParameterPart:
+    """One line of a parameter count: "attention", "experts", "norms" …, all layers together.
+
+    params, active, matmul: as in `ModelSpec`, of this part.
+    """
+
+    name: str
+    params: int
+    active: int
+    matmul: int
+
+
 @dataclass(frozen=True)
 class ModelSpec:
     """A model as the sizing functions see it.
@@ -104,6 +117,8 @@ class ModelSpec:
     active_params: int | None
     matmul_params: int | None
     params_note: str = ""
+    parts: tuple[ParameterPart, ...] = ()
+    """Where the parameters are; empty if `params` is None. Their sums are the three counts."""
     nominal_params: float | None = None
     checkpoint_dtype: str | None = None  # "bf16", as the config states it
     warnings: tuple[str, ...] = ()

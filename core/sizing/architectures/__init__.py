@@ -1,0 +1,110 @@
+"""A model's `config.json` → its geometry and exact parameter counts (`ModelSpec`).
+
+The kind of architecture decides how fields are read; the numbers come from the fields alone, never
+from a model's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from core.sizing import checks
+from core.sizing.architectures import decoder, gemma, locate, mixed, statespace, unlisted
+from core.sizing.architectures.decoder import Model
+from core.sizing.architectures.families import FAMILIES
+from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.summary import summary
+from core.sizing.errors import SizingError
+from core.sizing.geometry import ModelSpec, ParameterPart
+from core.sizing.parameters import NOTHING
+
+BUILDERS: dict[str, Callable[[Fields], Model]] = {
+    "geometry": unlisted.geometry,
+    "mamba": statespace.mamba,
+    "falcon_mamba": statespace.mamba,
+    "mamba2": statespace.mamba2,
+    "falcon_h1": statespace.falcon_h1,
+    "nemotron_h": statespace.nemotron_h,
+    "zamba": statespace.zamba,
+    "zamba2": statespace.zamba2,
+    "gemma3n_text": gemma.gemma3n,
+    "gemma4_text": gemma.gemma4,
+    "mimo_v2_flash": mixed.mimo,
+    "longcat_flash": mixed.longcat,
+    "dbrx": mixed.dbrx,
+    "openelm": mixed.openelm,
+    "nemotron-nas": mixed.nas,
+}
+"""Kinds that are more than a family of the common decoder."""
+
+_DTYPES = {
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "fp8",
+}
+
+
+def supported() -> list[str]:
+    """Every `model_type` whose parameters are counted exactly."""
+    return sorted(FAMILIES.keys() | (BUILDERS.keys() - {"geometry"}))
+
+
+def model_from_config(config: object, name: str = "config", source: str = "") -> ModelSpec:
+    """The model that a parsed `config.json` describes; a nested `text_config` is the one sized.
+
+    name, source: for display. Raises SizingError with the field's path: missing, of the wrong type,
+    out of bounds, or at odds with another field.
+    """
+    found = locate.language_model(config)
+    fields, kind = found.fields, found.kind
+    if kind in BUILDERS:
+        model = BUILDERS[kind](fields)
+    elif kind in FAMILIES:
+        model = decoder.build(fields, FAMILIES[kind])
+    else:
+        model = unlisted.build(fields, kind)
+    return _spec(model, found, name, source)
+
+
+def _spec(model: Model, found: locate.Found, name: str, source: str) -> ModelSpec:
+    fields = found.fields
+    total = sum(model.parts.values(), NOTHING)
+    checks.whole(total.total, fields.path, 0)
+    counted = not model.params_note
+    position = fields.whole_or_none(
+        "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"
+    )
+    stated = fields.raw("dtype", "torch_dtype") or found.outer.get("torch_dtype")
+    unknown = [
+        f"{fields.at(field)} is not known here and was not taken into account"
+        for field in fields.unknown()
+    ]
+    spec = ModelSpec(
+        name=name,
+        architecture=found.kind,
+        layers=tuple(model.layers),
+        hidden_size=model.hidden,
+        vocab_size=model.vocab,
+        max_position=position,
+        tied_embeddings=model.tied,
+        params=total.total if counted else None,
+        active_params=total.active if counted else None,
+        matmul_params=total.matmul if counted else None,
+        params_note=model.params_note,
+        parts=tuple(
+            ParameterPart(part, count.total, count.active, count.matmul)
+            for part, count in model.parts.items()
+        )
+        if counted
+        else (),
+        checkpoint_dtype=_DTYPES.get(str(stated)),
+        warnings=(*model.warnings, *found.warnings, *unknown),
+        notes=(*found.notes, *model.notes, *fields.notes),
+        source=source,
+    )
+    return replace(spec, fields={**summary(spec), **model.facts})
+
+
+__all__ = ["BUILDERS", "SizingError", "model_from_config", "supported"]

@@ -1,0 +1,148 @@
+"""A decoder put together: embeddings, layers of attention and MLP or experts, final norm, head."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from core.sizing.architectures import attention, feedforward, windows
+from core.sizing.architectures.attention import trait
+from core.sizing.architectures.families import Family
+from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.mixers import MIXERS
+from core.sizing.errors import SizingError
+from core.sizing.geometry import FixedState, Layer
+from core.sizing.parameters import NOTHING, Count, linear, vector
+
+
+@dataclass
+class Model:
+    """What is known of a model so far. parts: parameters by what they are, in order. facts: short
+    names for `ModelSpec.fields` that its layers do not tell (d_ff). params_note: why parameters
+    are not counted, if they are not."""
+
+    hidden: int
+    vocab: int
+    layers: list[Layer] = field(default_factory=list)
+    parts: dict[str, Count] = field(default_factory=dict)
+    tied: bool = False
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    facts: dict[str, object] = field(default_factory=dict)
+    params_note: str = ""
+
+    def add(self, part: str, count: Count) -> None:
+        if count.total:
+            self.parts[part] = self.parts.get(part, NOTHING) + count
+
+
+def norm(kind: str, width: int) -> Count:
+    """rms: a weight. layer: weight and bias. none: neither."""
+    return {"rms": vector(width), "layer": vector(2 * width), "none": NOTHING}[kind]
+
+
+def start(fields: Fields) -> Model:
+    """Width and vocabulary; the embedding table and, if it is not the same matrix, the head."""
+    hidden = fields.whole("hidden_size", "n_embd", "d_model", "n_embed")
+    vocab = fields.whole("vocab_size")
+    model = Model(hidden, vocab, tied=fields.flag("tie_word_embeddings", default=True))
+    embed(model, hidden)
+    return model
+
+
+def embed(model: Model, width: int) -> None:
+    """A tied table is looked up at the bottom and multiplied at the top: counted once, and used."""
+    size = model.vocab * width
+    if model.tied:
+        model.add("embedding and output head (tied)", Count(size, size, size))
+    else:
+        model.add("embedding", vector(size))
+        model.add("output head", Count(size, size, size))
+
+
+def layer_count(fields: Fields) -> int:
+    return fields.whole("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+
+
+def build(fields: Fields, family: Family) -> Model:
+    """A decoder of one of the families."""
+    model = start(fields)
+    layers = layer_count(fields)
+    hidden = model.hidden
+    made: dict[str, Layer] = {}
+    kinds = windows.kinds(fields, family, layers)
+    for kind, times in Counter(kinds).items():
+        layer, count = mixing(fields, family, kind, hidden)
+        made[kind] = layer
+        model.add(part_of(layer), count * times)
+    model.layers = [made[kind] for kind in kinds]
+    if not any(layer.num_query_heads for layer in made.values()):
+        fields.skip("num_attention_heads", "num_key_value_heads", "head_dim", "sliding_window")
+    add_feedforward(fields, family, model, layers)
+    model.add("norms", norm(family.norm, hidden) * (_norms(fields, family) * layers + 1))
+    model.add("activation functions", vector(family.scalars * layers))
+    _rest(fields, family, model)
+    return model
+
+
+def mixing(fields: Fields, family: Family, kind: str, hidden: int) -> tuple[Layer, Count]:
+    """What mixes tokens in a layer of this kind: attention of a sort, or a fixed state."""
+    if kind in (windows.LINEAR, windows.CONV):
+        if not family.mixer:
+            raise SizingError(
+                fields.at("layer_types"), f"holds {kind!r}, which this architecture does not have"
+            )
+        state, count = MIXERS[family.mixer](fields, hidden)
+        return Layer(state), count
+    if family.attention == "latent":
+        return attention.read_latent(fields, family, hidden)
+    heads = attention.read_heads(fields, family, hidden)
+    layer = heads.layer(windows.window(fields, kind))
+    return layer, attention.heads_count(fields, family, hidden, heads)
+
+
+def part_of(layer: Layer) -> str:
+    """What the parameters of such a layer's mixing are called."""
+    cache = layer.cache
+    return cache.kind.replace("_", " ") if isinstance(cache, FixedState) else "attention"
+
+
+def add_feedforward(fields: Fields, family: Family, model: Model, layers: int) -> None:
+    """Each layer's MLP or experts."""
+    sparse = 0
+    if family.experts is not None:
+        sparse = sum(feedforward.sparse_layers(fields, family.experts, layers))
+    if sparse:
+        mixture, facts = feedforward.mixture(fields, family, model.hidden)
+        model.add("experts", mixture * sparse)
+        model.facts.update(facts)
+    fields.skip("intermediate_size")
+    if sparse < layers:
+        bias = trait(fields, family.mlp_bias)
+        width = feedforward.dense_width(fields, family, model.hidden)
+        one = feedforward.mlp(model.hidden, width, family.gated, bias)
+        model.facts["d_ff"] = width
+        model.add("MLP", one * (layers - sparse))
+
+
+def _norms(fields: Fields, family: Family) -> int:
+    """Norms per layer. Falcon: two, if attention and MLP are one after the other, or side by side
+    with a norm each; one if they share it."""
+    if family.kv != "falcon":
+        return family.norms
+    both = 2 if fields.flag("new_decoder_architecture") else 1
+    own = fields.whole("num_ln_in_parallel_attn", default=both)
+    return own if fields.flag("parallel_attn") else 2
+
+
+def _rest(fields: Fields, family: Family, model: Model) -> None:
+    if family.positions is not None:
+        rows = fields.whole("max_position_embeddings", "n_positions") + family.positions
+        model.add("position embedding", vector(rows * model.hidden))
+    if family.embedding_norm:
+        model.add("norms", norm(family.norm, model.hidden))
+    if trait(fields, family.head_bias):
+        model.add("output head", vector(model.vocab))
+
+
+__all__ = ["Model", "build", "embed", "layer_count", "linear", "norm", "start"]

@@ -1,0 +1,80 @@
+"""Models whose `model_type` is not known here: sized if every field that shapes them is understood.
+
+Keys and values are told by fields that all architectures share. Parameters are not: biases, norms
+and gates are in the code alone. So a count would be a guess, and none is given.
+"""
+
+from __future__ import annotations
+
+import re
+
+from core.sizing.architectures import attention, windows
+from core.sizing.architectures.decoder import Model, layer_count
+from core.sizing.architectures.families import Family
+from core.sizing.architectures.fields import Fields
+from core.sizing.errors import SizingError
+
+_SHAPES = re.compile(
+    r"head|kv|layer|window|cache|state|attn|attention|rank|latent|conv|ssm|mamba|chunk|index"
+    r"|pattern|block|shar|recurrent|linear|compress|memory"
+)
+"""A field with such a word in its name may change what a layer keeps."""
+
+
+def build(fields: Fields, kind: str) -> Model:
+    """Raises SizingError if a field is there that may shape the layers and is not understood."""
+    model = geometry(fields)
+    strange = [name for name in fields.unknown() if _shapes(name)]
+    if strange:
+        raise SizingError(
+            fields.at(strange[0]),
+            f"may change what a layer keeps, and the architecture {kind[:40]!r} is not known here",
+        )
+    model.params_note = f"the tensors of the architecture {kind[:40]!r} are not known here"
+    model.warnings.append(
+        f"{fields.at('model_type')} {kind[:40]!r} is not known here: sized as a plain decoder by "
+        "the fields it shares with others; parameters are not counted"
+    )
+    return model
+
+
+def geometry(fields: Fields) -> Model:
+    """What is cached, and nothing else; hidden_size and vocab_size may be missing (0 then)."""
+    layers = layer_count(fields)
+    hidden = fields.whole("hidden_size", "n_embd", "d_model", default=0, minimum=0)
+    vocab = fields.whole("vocab_size", default=0, minimum=0)
+    model = Model(hidden, vocab, tied=fields.flag("tie_word_embeddings"))
+    model.params_note = "only the geometry is stated"
+    kinds = _kinds(fields, model, layers)
+    if fields.has("kv_lora_rank"):
+        layer, _ = attention.read_latent(fields, Family(attention="latent"), hidden)
+        model.layers = [layer] * layers
+    else:
+        heads = attention.read_heads(fields, Family(), hidden)
+        made = {kind: heads.layer(windows.window(fields, kind)) for kind in dict.fromkeys(kinds)}
+        model.layers = [made[kind] for kind in kinds]
+    fields.skip("intermediate_size")
+    return model
+
+
+def _kinds(fields: Fields, model: Model, layers: int) -> list[str]:
+    given = windows.listed(fields, layers)
+    if given is not None:
+        for i, kind in enumerate(given):
+            if kind not in (windows.FULL, windows.SLIDING, windows.CHUNKED):
+                raise SizingError(
+                    f"{fields.at('layer_types')}[{i}]",
+                    f"{kind!r} keeps a state whose size depends on the architecture, "
+                    "which is not known here",
+                )
+        return given
+    if fields.raw("use_sliding_window") is not False and fields.has("sliding_window"):
+        model.warnings.append(
+            f"{fields.at('sliding_window')} is given, but not which layers it holds for: all are "
+            "counted as keeping every token, an upper bound"
+        )
+    return [windows.FULL] * layers
+
+
+def _shapes(name: str) -> bool:
+    return bool(_SHAPES.search(name)) and "expert" not in name and not name.startswith("moe")
