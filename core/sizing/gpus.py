@@ -12,7 +12,8 @@ class GpuSpec:
     visible_mib: what the driver reports (nvidia-smi's total), not what the box says.
     bandwidth: memory bytes/s. peaks: dense FLOP/s (or OP/s) by dtype: "bf16", "fp8", "int8" …;
     a dtype that the hardware has no matrix unit for is absent. sparse_peaks: with 2:4 sparsity,
-    shown only as a contrast. link: bytes/s one way to its peers, 0 if none. pcie: (generation, lanes).
+    shown only as a contrast. link: bytes/s one way to its peers, 0 if none.
+    pcie: (generation, lanes).
     """
 
     name: str  # "h100-sxm5"
