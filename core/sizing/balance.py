@@ -9,7 +9,7 @@ from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
 from core.sizing.kv_layers import LayerBytes
-from core.sizing.result import Result, Step, symbols
+from core.sizing.result import Result, Step, Symbol, symbols
 
 
 def kv_weights_balance(
@@ -36,56 +36,72 @@ def kv_weights_balance(
     assert isinstance(held.value, int)
     fmt = kv_format.of(dtype)
     rows = kv_layers.of_model(model, fmt)
-    letters = (
-        *kv_text.symbols_of(rows, fmt),
-        *symbols(("W_bytes", f"weights in {weight_dtype}", held.value, "B")),
-    )
+    letters = kv_text.Letters(rows, fmt)
+    weight = symbols(("weights", f"all weights in {weight_dtype}", held.value, "B"))
     if tokens is not None:
         length = checks.whole(tokens, "tokens", 1)
         each = kv_layers.per_sequence(rows, length) + kv_layers.state(rows)
         if not each:
             return Result(None, "sequences", notes=("a sequence of this model keeps nothing",))
         value = units.plain(Fraction(held.value, each))
+        steps, named = kv_text.sequence_steps(rows, length, fmt, letters)
+        if fixed := kv_layers.state(rows):
+            last = f"{each - fixed} + {fixed}"
+            steps.append(Step("M_seq + fixed state", last, each, "B"))
         return Result(
             value,
             "sequences",
-            letters,
+            (*letters.symbols, *named, kv_text.length_symbol(length), *weight),
             (
                 *held.steps,
-                Step("M_seq", f"S = {length}", each, "B"),
-                Step("W_bytes / M_seq", f"{held.value} / {each}", value, "sequences"),
+                *steps,
+                Step("weights / M_seq", f"{held.value} / {each}", value, "sequences"),
             ),
             notes=held.notes,
         )
     number = checks.whole(batch, "batch", 1)
-    share = Fraction(held.value, number) - kv_layers.state(rows)
-    found = _length_of(rows, share)
-    steps = (*held.steps, Step("W_bytes / B", f"{held.value} / {number}", units.plain(share), "B"))
-    if found is None:
-        most = kv_layers.per_sequence(rows, max((row.window or 0 for row in rows), default=0))
-        note = f"no context is long enough: a sequence never keeps more than {most:,} B"
-        return Result(None, "tokens", letters, steps, notes=(note, *held.notes))
-    value = units.plain(found)
-    return Result(
-        value,
-        "tokens",
-        letters,
-        (*steps, Step("S with M_seq(S) = W_bytes / B", "", value, "tokens")),
-        notes=held.notes,
-    )
+    return _context(rows, held, number, kv_text.token_steps(rows, fmt, letters), letters.symbols)
 
 
-def _length_of(rows: list[LayerBytes], target: Fraction) -> Fraction | None:
-    """The length at which a sequence keeps `target` bytes: M_seq is piecewise linear, and bends
-    where a window is full."""
-    if target <= 0:
-        return Fraction(0)
-    start = 0
-    for bend in sorted({row.window for row in rows if row.window is not None}):
-        if kv_layers.per_sequence(rows, bend) >= target:
+def _context(
+    rows: list[LayerBytes],
+    held: Result,
+    batch: int,
+    token_steps: list[Step],
+    letters: tuple[Symbol, ...],
+) -> Result:
+    """The length at which `batch` sequences keep as much as the weights: M_seq is piecewise linear,
+    and bends where a window is full."""
+    assert isinstance(held.value, int)
+    fixed = kv_layers.state(rows)
+    share = max(Fraction(0), Fraction(held.value, batch) - fixed)
+    steps = [
+        *held.steps,
+        *token_steps,
+        Step(
+            "max(0, weights / B − fixed state)",
+            f"max(0, {held.value} / {batch} − {fixed})",
+            units.plain(share),
+            "B",
+        ),
+    ]
+    bend = 0
+    for window in sorted({row.window for row in rows if row.window is not None}):
+        if kv_layers.per_sequence(rows, window) >= share:
             break
-        start = bend
-    slope = kv_layers.growth(rows, start)
+        bend = window
+    full, slope = kv_layers.per_sequence(rows, bend), kv_layers.growth(rows, bend)
+    symbols_ = (*letters, *symbols(("B", "batch", batch, "sequences")))
     if not slope:
-        return None
-    return start + (target - kv_layers.per_sequence(rows, start)) / slope
+        note = f"no context is long enough: a sequence never keeps more than {full:,} B"
+        return Result(None, "tokens", symbols_, tuple(steps), notes=(note, *held.notes))
+    value = units.plain(bend + (share - full) / slope)
+    steps.append(
+        Step(
+            "W_full + (share − M_seq(W_full)) / growth per token",
+            f"{bend} + (max(0, {held.value} / {batch} − {fixed}) − {full}) / {slope}",
+            value,
+            "tokens",
+        )
+    )
+    return Result(value, "tokens", symbols_, tuple(steps), notes=held.notes)

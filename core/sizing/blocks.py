@@ -72,10 +72,9 @@ def num_blocks(
         (
             *block.steps,
             Step("⌊pool / block⌋", f"⌊{pool} / {block.value}⌋", value, "blocks"),
-            Step("left over", f"{pool} − {value} · {block.value}", left, "B"),
         ),
         scope="gpu",
-        notes=block.notes,
+        notes=(*block.notes, f"{left:,} B of the pool are less than a block"),
     )
 
 

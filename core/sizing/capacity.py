@@ -26,21 +26,32 @@ POLICIES = ("paged", "fractional", "contiguous")
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What sequences of one length ask of one GPU, in bytes.
+    """What sequences of one length ask of one GPU.
 
-    each: of a sequence of its own, fixed state included. once: of what is shared by all, and of
-    scales that do not grow. block: one block in every layer, 0 if layers have windows or states.
+    own, shared: (blocks, bytes of a block) for each kind of layer: of one sequence, and of the
+    prefix that all have. state: bytes of fixed state of one sequence. static: bytes of scales that
+    are kept once.
     """
 
-    each: int
-    once: int
-    block: int
+    own: tuple[tuple[int, int], ...]
+    shared: tuple[tuple[int, int], ...] = ()
+    state: int = 0
+    static: int = 0
+
+    @property
+    def each(self) -> int:
+        """Bytes of one sequence."""
+        return sum(count * size for count, size in self.own) + self.state
+
+    @property
+    def once(self) -> int:
+        """Bytes that are kept once, for all sequences."""
+        return sum(count * size for count, size in self.shared) + self.static
 
     def fits(self, pool: int) -> int | None:
-        """How many fit; None if a sequence takes no memory at all."""
-        if self.each == 0:
-            return None
-        return max(0, pool - self.once) // self.each
+        """How many sequences fit; None if one takes no memory at all."""
+        each = self.each
+        return max(0, pool - self.once) // each if each else None
 
 
 def max_streams(
@@ -135,26 +146,25 @@ def demand(rows: list[LayerBytes], length: int, unit: int, prefix: int = 0) -> D
     prefix: so many tokens are common to all; only its whole blocks are shared, and of a layer with
     a window only those that some window still reaches.
     """
-    total, shared = -(-length // unit), prefix // unit
-    each = once = 0
-    plain = True
+    total, whole = -(-length // unit), prefix // unit
+    own: dict[int, int] = {}  # blocks → bytes of one in all layers that need so many
+    shared: dict[int, int] = {}
     for row in rows:
-        once += row.count * row.static
-        each += row.count * row.state
-        plain = plain and row.window is None and not row.state
         size = row.count * row.per_token * unit
-        if row.window is None:
-            each += (total - shared) * size
-            once += shared * size
+        if not size:
             continue
-        # Wherever they start, W tokens touch at most this many blocks.
-        reach = -(-(row.window - 1) // unit) + 1
-        kept = min(total, reach)
-        common = max(0, shared - (total - kept))
-        each += (kept - common) * size
-        once += min(shared, reach) * size
-    block = unit * kv_layers.per_token(rows) if plain else 0
-    return Demand(each, once, block)
+        kept, common, stored = total, whole, whole
+        if row.window is not None:
+            # Wherever they start, W tokens touch at most this many blocks.
+            reach = -(-(row.window - 1) // unit) + 1
+            kept, stored = min(total, reach), min(whole, reach)
+            common = max(0, whole - (total - kept))
+        own[kept - common] = own.get(kept - common, 0) + size
+        if stored:
+            shared[stored] = shared.get(stored, 0) + size
+    return Demand(
+        tuple(own.items()), tuple(shared.items()), kv_layers.state(rows), kv_layers.static(rows)
+    )
 
 
 def _or_inf(bound: int | None) -> float:
@@ -215,15 +225,18 @@ def _pool(
 def _demand_steps(one: Demand, held: int, unit: int, prefix: int, policy: str) -> list[Step]:
     out = []
     if policy == "paged":
-        count = -(-held // unit)
-        out.append(Step("⌈S / bs⌉", f"⌈{held} / {unit}⌉", count, "blocks"))
-        if one.block:
-            own = count - prefix // unit
-            out.append(Step("own blocks · block", f"{own} · {one.block}", one.each, "B"))
-    if not out or not one.block:
-        out.append(Step("bytes of one sequence on this GPU", f"S = {held}", one.each, "B"))
+        out.append(Step("⌈S / bs⌉", f"⌈{held} / {unit}⌉", -(-held // unit), "blocks"))
+        if prefix:
+            out.append(Step("⌊prefix / bs⌋", f"⌊{prefix} / {unit}⌋", prefix // unit, "blocks"))
+    what = "blocks · bytes of one" if policy == "paged" else "tokens · bytes of one"
+    terms = " + ".join(f"{count} · {size}" for count, size in one.own)
+    state = [f"{one.state}"] if one.state else []
+    formula = f"each: {what}" + (" + fixed state" if state else "")
+    out.append(Step(formula, " + ".join([*([terms] if terms else []), *state]), one.each, "B"))
     if one.once:
-        out.append(Step("kept once (prefix, static scales)", f"{prefix}", one.once, "B"))
+        once = [f"{count} · {size}" for count, size in one.shared]
+        once += [f"{one.static}"] if one.static else []
+        out.append(Step("once: prefix, static scales", " + ".join(once), one.once, "B"))
     return out
 
 

@@ -38,8 +38,9 @@ class Format:
         return self.block_elements > 2
 
     @property
-    def bytes_per_element(self) -> float:
-        return self.block_bytes / self.block_elements
+    def bytes_per_element(self) -> int | float:
+        whole, rest = divmod(self.block_bytes, self.block_elements)
+        return self.block_bytes / self.block_elements if rest else whole
 
     @property
     def b(self) -> str:

@@ -89,12 +89,12 @@ def kv_static_scale_bytes(
         )
     fmt = kv_format.with_scales(kv_format.of("fp8"), what)
     rows = kv_layers.of_model(model, fmt)
-    steps = kv_text.scale_steps([row for row in rows if row.static], fmt, fixed=True)
+    letters = kv_text.Letters(rows, fmt)
     return Result(
         kv_layers.static(rows),
         "B",
-        kv_text.symbols_of(rows, fmt),
-        kv_text.with_sum(steps, "B"),
+        letters.symbols,
+        kv_text.with_sum(kv_text.static_steps(rows, fmt, letters), "B"),
         scope="model",
         notes=("the same for every batch and context: not part of the bytes per token",),
     )
@@ -127,21 +127,13 @@ def kv_bytes_sequence(
     stage_rows = kv_layers.of_stages(model, fmt, where, window, n_local_layers)
     rows = max(stage_rows, key=lambda stage: kv_layers.per_sequence(stage, length))
     value = kv_layers.per_sequence(rows, length)
-    steps = [
-        Step(
-            f"M_{i} · S" if row.window is None else f"M_{i} · min(S, W)",
-            f"{row.count * row.per_token} · {row.tokens(length)}",
-            row.count * row.per_token * row.tokens(length),
-            "B",
-        )
-        for i, row in enumerate(rows)
-        if row.per_token
-    ]
+    letters = kv_text.Letters(rows, fmt)
+    steps, named = kv_text.sequence_steps(rows, length, fmt, letters)
     return Result(
         value,
         "B",
-        (*kv_text.symbols_of(rows, fmt), kv_text.length_symbol(length)),
-        (*kv_text.token_steps(rows, fmt), *kv_text.with_sum(steps, "B")),
+        (*letters.symbols, *named, kv_text.length_symbol(length)),
+        tuple(steps),
         scope=scope,
         notes=(*_sequence_notes(model, rows, length, value), *layout_notes(model, where)),
     )
@@ -162,11 +154,12 @@ def kv_growth_bytes_per_token(
         raise SizingError("tp", 'the whole model has no tp: ask for scope "gpu"')
     rows = kv_layers.of_stages(model, fmt, where)[0]
     growing = [row for row in rows if row.window is None or row.window > length]
+    letters = kv_text.Letters(growing, fmt)
     return Result(
         kv_layers.growth(rows, length),
         "B",
-        (*kv_text.symbols_of(growing, fmt), kv_text.length_symbol(length)),
-        kv_text.with_sum(kv_text.token_steps(growing, fmt), "B"),
+        (*letters.symbols, kv_text.length_symbol(length)),
+        kv_text.with_sum(kv_text.token_steps(growing, fmt, letters), "B"),
         scope=scope,
         notes=_window_notes(rows),
     )
@@ -241,11 +234,12 @@ def _token_result(model: ModelSpec, rows: list[LayerBytes], fmt: KVFormat, scope
         notes.append(f"{shared} layers read another layer's keys and values and keep none")
     if kv_layers.state(rows):
         notes.append("beside it each sequence keeps a fixed state (fixed_state_bytes)")
+    letters = kv_text.Letters(rows, fmt)
     return Result(
         kv_layers.per_token(rows),
         "B",
-        kv_text.symbols_of(rows, fmt),
-        kv_text.with_sum(kv_text.token_steps(rows, fmt), "B"),
+        letters.symbols,
+        kv_text.with_sum(kv_text.token_steps(rows, fmt, letters), "B"),
         scope=scope,
         notes=tuple(notes),
     )

@@ -118,7 +118,7 @@ def weight_bytes_per_gpu(
     assert isinstance(whole.value, int)
     fmt, gpus = formats.get(dtype), where.gpus_per_replica
     share = Fraction(whole.value, gpus)
-    formula, numbers = "W / (tp · pp)", f"{whole.value} / ({where.tp} · {where.pp})"
+    formula, numbers = "⌈W / (tp · pp)⌉", f"⌈{whole.value} / ({where.tp} · {where.pp})⌉"
     if where.stages:
         # The longest stage: the even share of a GPU times how much longer than the mean it is.
         share *= Fraction(max(where.stages) * where.pp, model.num_layers)
