@@ -1,0 +1,152 @@
+"""Blocks of the paged cache: their bytes, their number, and what the last one wastes.
+
+A block holds block_size tokens of one sequence in every layer (PagedAttention, Kwon et al. 2023).
+All blocks of a pool are alike, so nothing is lost between them: what is lost is the unfilled part
+of each sequence's last block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from core.sizing import checks, kv, units
+from core.sizing.errors import SizingError
+from core.sizing.geometry import ModelSpec
+from core.sizing.kv_format import KVDtype
+from core.sizing.result import CONVENTION, Result, Step, symbols
+
+MAX_BLOCK_SIZE = 1 << 20
+
+
+def block_bytes(
+    model: ModelSpec,
+    dtype: KVDtype = "bf16",
+    block_size: int = 16,
+    scope: str = "model",
+    tp: int = 1,
+    pp: int = 1,
+    attention_dp: int = 1,
+    stages: Sequence[int] | None = None,
+) -> Result:
+    """Bytes of one block: block_size tokens in all layers ("model"), in one ("layer"), or on one
+    GPU ("gpu"). What a sequence keeps in fixed states is in no block."""
+    size = checks.whole(block_size, "block_size", 1, MAX_BLOCK_SIZE)
+    token = kv.kv_bytes_per_token(model, dtype, scope, None, tp, pp, attention_dp, stages)
+    assert isinstance(token.value, int)
+    value = size * token.value
+    return Result(
+        value,
+        "B",
+        (*token.symbols, *symbols(("bs", "tokens per block", size, "tokens"))),
+        (*token.steps, Step("bs · M_tok", f"{size} · {token.value}", value, "B")),
+        scope=scope,
+        notes=token.notes,
+    )
+
+
+def num_blocks(
+    pool_bytes: float,
+    model: ModelSpec,
+    dtype: KVDtype = "bf16",
+    block_size: int = 16,
+    tp: int = 1,
+    pp: int = 1,
+    attention_dp: int = 1,
+    stages: Sequence[int] | None = None,
+) -> Result:
+    """Whole blocks in the pool of one GPU. pool_bytes: of that GPU, not of all."""
+    pool = int(units.exact(pool_bytes, "pool_bytes"))
+    one_gpu = tp == 1 and pp == 1
+    scope = "model" if one_gpu else "gpu"
+    block = block_bytes(model, dtype, block_size, scope, tp, pp, attention_dp, stages)
+    assert isinstance(block.value, int)
+    if block.value == 0:
+        raise SizingError("model", "caches nothing per token: there are no blocks to count")
+    value = pool // block.value
+    left = pool - value * block.value
+    return Result(
+        value,
+        "blocks",
+        (*block.symbols, *symbols(("pool", "KV pool of one GPU", pool, "B"))),
+        (
+            *block.steps,
+            Step("⌊pool / block⌋", f"⌊{pool} / {block.value}⌋", value, "blocks"),
+        ),
+        scope="gpu",
+        notes=(*block.notes, f"{left:,} B of the pool are less than a block"),
+    )
+
+
+def blocks_for_tokens(tokens: int, block_size: int = 16) -> Result:
+    """Blocks that a sequence of that many tokens takes in a layer that keeps all of them."""
+    length = checks.whole(tokens, "tokens")
+    size = checks.whole(block_size, "block_size", 1, MAX_BLOCK_SIZE)
+    value = -(-length // size)
+    return Result(
+        value,
+        "blocks",
+        symbols(("S", "tokens", length, "tokens"), ("bs", "tokens per block", size, "tokens")),
+        (
+            Step("⌈S / bs⌉", f"⌈{length} / {size}⌉", value, "blocks"),
+            Step(
+                "slots left empty", f"{value} · {size} − {length}", value * size - length, "tokens"
+            ),
+        ),
+    )
+
+
+def expected_last_block_waste(
+    model: ModelSpec,
+    dtype: KVDtype = "bf16",
+    block_size: int = 16,
+    tokens: int | None = None,
+    scope: str = "model",
+    tp: int = 1,
+) -> Result:
+    """Bytes of the unfilled part of a sequence's last block, on average.
+
+    If lengths are spread evenly over the residues of the block size, (bs − 1) / 2 tokens of it are
+    empty. tokens: a length, for the share of the cache that this is.
+    """
+    size = checks.whole(block_size, "block_size", 1, MAX_BLOCK_SIZE)
+    token = kv.kv_bytes_per_token(model, dtype, scope, None, tp)
+    assert isinstance(token.value, int)
+    empty = Fraction(size - 1, 2)
+    value = units.plain(empty * token.value)
+    steps = [
+        *token.steps,
+        Step("(bs − 1) / 2", f"({size} − 1) / 2", units.plain(empty), "tokens"),
+        Step("(bs − 1) / 2 · M_tok", f"{units.plain(empty)} · {token.value}", value, "B"),
+    ]
+    if tokens is not None:
+        length = checks.whole(tokens, "tokens", 1)
+        steps.append(
+            Step("(bs − 1) / (2 S)", f"({size} − 1) / (2 · {length})", float(empty / length), "x")
+        )
+    return Result(
+        value,
+        "B",
+        (*token.symbols, *symbols(("bs", "tokens per block", size, "tokens"))),
+        tuple(steps),
+        scope=scope,
+        basis=CONVENTION,
+        notes=("lengths are taken as uniform modulo the block size",),
+        source="Kwon et al. 2023, section 4.3",
+    )
+
+
+def contiguous_waste_fraction(used: float, reserved: int) -> Result:
+    """Share of a contiguous reservation that holds nothing. used: tokens, or their mean."""
+    room = checks.whole(reserved, "reserved", 1)
+    filled = units.exact(used, "used")
+    if filled > room:
+        raise SizingError("used", f"{used} tokens are more than the {room:,} that are reserved")
+    value = float(1 - filled / room)
+    return Result(
+        value,
+        "fraction",
+        symbols(("used", "tokens used", used, "tokens"), ("reserved", "tokens", room, "tokens")),
+        (Step("1 − used / reserved", f"1 − {used} / {room}", value, "fraction"),),
+        notes=("what is lost between reservations (external fragmentation) is not in it",),
+    )
