@@ -18,7 +18,7 @@ from core.sizing.errors import SizingError
 from core.sizing.geometry import KVHeads, Latent, Layer, LayerCache, ModelSpec
 from core.sizing.kv import kv_bytes_per_token
 from core.sizing.kv_format import KVDtype
-from core.sizing.result import Number, Result, Step, Symbol, symbols
+from core.sizing.result import Result, Step, Symbol, symbols
 from core.sizing.text import num
 from core.sizing.traffic import kv_read, weight_size
 
@@ -244,7 +244,7 @@ def mla_expansion_flops(model: ModelSpec, context: int) -> Result:
 
 def _attention(model: ModelSpec, context: int, mla: str) -> int:
     terms = attention_terms(model, mla).items()
-    return sum(int(a) * (context if w is None else min(context, w)) for w, a in terms)
+    return sum(a * (context if w is None else min(context, w)) for w, a in terms)
 
 
 def _model(given: Mapping[str, Any], path: str) -> ModelSpec:
@@ -303,8 +303,9 @@ def _name(one: Side) -> str:
 
 
 def _weights(one: Side, path: str) -> int:
-    count: Number | None = one.model.params
-    count = one.model.nominal_params if count is None else count
+    count = one.model.params
+    if count is None and one.model.nominal_params is not None:
+        count = round(one.model.nominal_params)
     if count is None:
         raise SizingError(
             f"{path}.model", f"the number of parameters of {one.model.name} is not known"

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from core.sizing import checks
 from core.sizing.errors import SizingError
 from core.sizing.geometry import KVHeads, Latent, Layer, LayerCache, ModelSpec, SharedKV
-from core.sizing.piecewise import Terms, crossing
-from core.sizing.result import Number, Result, Step, Symbol, symbols
+from core.sizing.piecewise import crossing
+from core.sizing.result import Result, Step, Symbol, symbols
 from core.sizing.text import num
 
 COUNTS = ("active", "matmul")
@@ -29,28 +29,27 @@ itself with the up-projections absorbed into query and output, as in decode."""
 
 
 class Work(NamedTuple):
-    """FLOPs of one pass: exact integers wherever the parameter count is one."""
+    """FLOPs of one pass."""
 
-    linear: Number
+    linear: int
     attention: int
-    params: Number
+    params: int
     notes: tuple[str, ...]
 
     @property
-    def total(self) -> Number:
+    def total(self) -> int:
         return self.linear + self.attention
 
 
-def params_per_token(model: ModelSpec, count: str = "active") -> tuple[Number, tuple[str, ...]]:
+def params_per_token(model: ModelSpec, count: str = "active") -> tuple[int, tuple[str, ...]]:
     """P, and a note if it is not the exact figure."""
     exact = model.matmul_params if count == "matmul" else model.active_params
     if exact is not None:
         return exact, ()
     if model.nominal_params is not None and not model.fields.get("n_experts"):
-        why = (
-            f"P is the nominal {num(model.nominal_params)}: {model.params_note or 'no exact count'}"
-        )
-        return model.nominal_params, (why,)
+        nominal = round(model.nominal_params)
+        why = model.params_note or "no exact count"
+        return nominal, (f"P is the nominal {num(nominal)}: {why}",)
     raise SizingError(
         "model",
         f"how many parameters of {model.name} a token is multiplied by is not known"
@@ -84,7 +83,7 @@ def pair_flops(layer: Layer, cache: LayerCache, mla: str) -> int:
     return 2 * layer.num_query_heads * (query + output)
 
 
-def attention_terms(model: ModelSpec, mla: str) -> Terms:
+def attention_terms(model: ModelSpec, mla: str) -> dict[int | None, int]:
     """FLOPs per pair of query and key, summed over the layers of each window."""
     terms: dict[int | None, int] = {}
     for layer, count in model.layer_groups:

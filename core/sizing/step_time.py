@@ -25,9 +25,13 @@ MOST_BATCH = 1 << 24
 
 
 class Setup(NamedTuple):
-    """Checked common inputs: rates of all GPUs together, in FLOP/s and B/s."""
+    """Checked common inputs: rates of all GPUs together, in FLOP/s and B/s.
+
+    Attention computes in 16 bits, in whatever format the matrices and the cache are stored.
+    """
 
     flops: float
+    attention_flops: float
     bandwidth: float
     compute: str
     where: Layout
@@ -147,7 +151,7 @@ def decode_step_time(
     linear, attention = batch * work.linear, batch * work.attention
     per_gpu = setup.bandwidth / n_gpu
     t_weights, t_linear = size / setup.bandwidth, linear / setup.flops
-    t_cache, t_attention = cache / per_gpu, attention / setup.flops
+    t_cache, t_attention = cache / per_gpu, attention / setup.attention_flops
     value = max(t_weights, t_linear) + max(t_cache, t_attention) + overhead
     return Result(
         value,
@@ -179,8 +183,8 @@ def decode_step_time(
             ),
             Step("t_K = K / (BW · MBU)", f"{num(cache)} / {num(per_gpu)}", t_cache, "s"),
             Step(
-                "t_A = attention / (n · peak · MFU)",
-                f"{num(attention)} / {num(setup.flops)}",
+                "t_A = attention / (n · peak of 16 bits · MFU)",
+                f"{num(attention)} / {num(setup.attention_flops)}",
                 t_attention,
                 "s",
             ),
@@ -316,8 +320,15 @@ def setup_of(
     else:
         peak(gpu, compute, "compute")
         precision, notes = compute, ()
+    sixteen, _ = compute_dtype(gpu, "bf16", "weights")
+    rate = n_gpu * mfu
     return Setup(
-        n_gpu * gpu.peaks[precision] * mfu, n_gpu * gpu.bandwidth * mbu, precision, where, notes
+        rate * gpu.peaks[precision],
+        rate * gpu.peaks[sixteen],
+        n_gpu * mbu * gpu.bandwidth,
+        precision,
+        where,
+        notes,
     )
 
 

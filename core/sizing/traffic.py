@@ -26,20 +26,20 @@ from core.sizing.compute import (
 from core.sizing.geometry import ModelSpec, SharedKV
 from core.sizing.kv_format import KVDtype
 from core.sizing.layout import Layout
-from core.sizing.result import CONVENTION, Number, Result, Step, Symbol, symbols
+from core.sizing.result import CONVENTION, Result, Step, Symbol, symbols
 from core.sizing.text import num
 
 
 class Read(NamedTuple):
     """What a step reads of the weights: parameters, their share of all, and notes."""
 
-    params: Number
+    params: int
     notes: tuple[str, ...]
 
 
 def experts_visited(model: ModelSpec) -> float | None:
     """k / E: the share of its experts that one token visits; None if the model has none."""
-    total, visited = model.fields.get("n_experts"), model.fields.get("n_experts_per_token")
+    total, visited = model.fields.get("n_experts"), model.fields.get("n_active_experts")
     if isinstance(total, int) and isinstance(visited, int) and total > 0:
         return visited / total
     for part in model.parts:
@@ -94,9 +94,9 @@ def decode_weight_bytes(
     )
 
 
-def weight_size(params: Number, dtype: str, path: str = "dtype") -> int:
-    """Bytes of so many weights; a nominal count (70e9) is a whole number too."""
-    return formats.bytes_of(round(params), formats.get(dtype, path))
+def weight_size(params: int, dtype: str, path: str = "dtype") -> int:
+    """Bytes of so many weights."""
+    return formats.bytes_of(params, formats.get(dtype, path))
 
 
 def kv_read(model: ModelSpec, context: int, dtype: KVDtype, where: Layout = layout.ONE_GPU) -> int:
@@ -177,7 +177,7 @@ def arithmetic_intensity_attention_decode(
     flops = 0
     for window, per_pair in attention_terms(model, mla).items():
         flops += per_pair * (length if window is None else min(length, window))
-    moved = kv_read(_without_state(model), length, dtype, where)
+    moved = kv_read(_attention_alone(model), length, dtype, where)
     if not flops or not moved:
         return Result(None, "FLOP/B", notes=("no layer attends to cached tokens",))
     value = flops / where.head_split / moved
@@ -222,22 +222,28 @@ def _shared_note(model: ModelSpec) -> tuple[str, ...]:
     return ()
 
 
-@lru_cache(maxsize=64)
 def _own_kv(model: ModelSpec) -> ModelSpec:
     """The model as its reads see it: a layer that shares another's cache reads all of that."""
     if not any(isinstance(layer.cache, SharedKV) for layer, _ in model.layer_groups):
         return model
+    return _reading(model)
+
+
+@lru_cache(maxsize=64)
+def _reading(model: ModelSpec) -> ModelSpec:
     return replace(
         model, layers=tuple(replace(x, cache=read_cache(model, x)) for x in model.layers)
     )
 
 
+def _attention_alone(model: ModelSpec) -> ModelSpec:
+    """Layers of linear attention, state spaces and convolutions left out."""
+    if all(layer.num_query_heads and layer.state is None for layer, _ in model.layer_groups):
+        return model
+    return _attending(_own_kv(model))
+
+
 @lru_cache(maxsize=64)
-def _without_state(model: ModelSpec) -> ModelSpec:
-    """Attention alone: layers of linear attention, state spaces and convolutions left out."""
-    layers = tuple(
-        replace(x, cache=read_cache(model, x), state=None)
-        for x in model.layers
-        if x.num_query_heads
-    )
+def _attending(model: ModelSpec) -> ModelSpec:
+    layers = tuple(replace(x, state=None) for x in model.layers if x.num_query_heads)
     return replace(model, layers=layers)
