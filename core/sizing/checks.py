@@ -47,6 +47,14 @@ def number(
     return out
 
 
+def amount(value: object, path: str, minimum: float = 0.0, *, above: bool = False) -> int | float:
+    """A finite number within bounds, a whole one as an exact `int`: bytes stay integers."""
+    out = number(value, path, minimum, above=above)
+    if isinstance(value, int):
+        return value
+    return int(out) if out.is_integer() else out
+
+
 def share(value: object, path: str) -> float:
     """A fraction from 0 to 1."""
     return number(value, path, 0.0, 1.0)

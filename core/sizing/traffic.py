@@ -1,0 +1,249 @@
+"""Bytes that a decode step reads from memory: the weights once, and each sequence's cache.
+
+Weights are read once per step, whatever the batch: that is what batching shares. A mixture of
+experts reads the experts that its tokens visit, more of them the larger the batch: of E experts,
+k per token, B tokens visit E · (1 − (1 − k / E)^B) in the mean if all are liked equally.
+
+The cache is read in full by every step, at most a window of it in a layer with a window. A layer
+that shares another's keys and values keeps none of its own but reads the other's again. Fixed
+state is read and written back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from core.sizing import checks, formats, kv_format, kv_layers, layout
+from core.sizing.compute import (
+    COUNTS,
+    MLA_PATHS,
+    attention_terms,
+    params_per_token,
+    read_cache,
+)
+from core.sizing.geometry import ModelSpec, SharedKV
+from core.sizing.kv_format import KVDtype
+from core.sizing.layout import Layout
+from core.sizing.result import CONVENTION, Result, Step, Symbol, symbols
+from core.sizing.text import num
+
+
+class Read(NamedTuple):
+    """What a step reads of the weights: parameters, their share of all, and notes."""
+
+    params: int
+    notes: tuple[str, ...]
+
+
+def experts_visited(model: ModelSpec) -> float | None:
+    """k / E: the share of its experts that one token visits; None if the model has none."""
+    total, visited = model.fields.get("n_experts"), model.fields.get("n_active_experts")
+    if isinstance(total, int) and isinstance(visited, int) and total > 0:
+        return visited / total
+    for part in model.parts:
+        if part.name == "experts" and part.params:
+            return part.active / part.params
+    return None
+
+
+def weights_read(model: ModelSpec, batch: int, count: str = "active") -> Read:
+    """Parameters read in a step of `batch` tokens. Unchecked; see decode_weight_bytes."""
+    params, notes = params_per_token(model, count)
+    if model.params is None or model.active_params is None or model.params == model.active_params:
+        return Read(params, notes)
+    share = experts_visited(model)
+    idle = model.params - model.active_params  # experts that one token does not visit
+    if share is None or batch < 1:
+        return Read(params, notes)
+    read = params + idle * (1 - (1 - share) ** (batch - 1))
+    why = f"a token visits {num(share)} of the experts; they are taken to be visited equally often"
+    return Read(params if batch == 1 else round(read), (*notes, why))
+
+
+def decode_weight_bytes(
+    model: ModelSpec, dtype: str = "bf16", batch: int = 1, count: str = "active"
+) -> Result:
+    """Bytes of weights that one decode step of `batch` sequences reads, the whole model."""
+    fmt = formats.get(dtype)
+    batch = checks.whole(batch, "batch", 1)
+    checks.choice(count, "count", COUNTS)
+    read = weights_read(model, batch, count)
+    value = weight_size(read.params, dtype)
+    return Result(
+        value,
+        "B",
+        symbols(
+            ("P_r", "parameters read", read.params),
+            ("b", f"bytes per weight, {fmt.name}", fmt.bytes_per_element, "B"),
+            ("B", "sequences", batch),
+        ),
+        (
+            Step(
+                "P_r = P + idle · (1 − (1 − k / E)^(B − 1))",
+                "idle = all − active",
+                read.params,
+                "params",
+            ),
+            Step("P_r · b", f"{num(read.params)} · {fmt.b}", value, "B"),
+        ),
+        scope="model",
+        notes=read.notes,
+        basis=CONVENTION if model.params != model.active_params and batch > 1 else "arithmetic",
+    )
+
+
+def weight_size(params: int, dtype: str, path: str = "dtype") -> int:
+    """Bytes of so many weights."""
+    return formats.bytes_of(params, formats.get(dtype, path))
+
+
+def kv_read(model: ModelSpec, context: int, dtype: KVDtype, where: Layout = layout.ONE_GPU) -> int:
+    """Bytes of cache and state that one GPU moves per sequence and step. Unchecked."""
+    fmt = kv_format.of(dtype)
+    top_k = model.fields.get("index_topk")
+    total = 0
+    for stage in kv_layers.of_stages(_own_kv(model), fmt, where):
+        for row in stage:
+            tokens = row.tokens(context)
+            attended = min(tokens, top_k) if row.indexer and isinstance(top_k, int) else tokens
+            each = (row.payload + row.scale) * attended + row.indexer * tokens + 2 * row.state
+            total += row.count * each
+    return total
+
+
+def decode_kv_bytes(
+    model: ModelSpec,
+    context: int,
+    dtype: KVDtype = "bf16",
+    batch: int = 1,
+    tp: int = 1,
+    attention_dp: int = 1,
+) -> Result:
+    """Bytes of KV cache and fixed state that one decode step moves on one GPU.
+
+    batch: sequences of the whole replica, `context` tokens each. Under tensor parallelism each GPU
+    reads its own heads, and a replicated head or latent whole; attention_dp groups split the batch.
+    """
+    context = checks.whole(context, "context")
+    batch = checks.whole(batch, "batch", 1)
+    where = layout.of(tp, 1, 1, attention_dp)
+    layout.check(model, where)
+    each = kv_read(model, context, dtype, where)
+    local = -(-batch // where.attention_dp)
+    value = local * each
+    return Result(
+        value,
+        "B",
+        symbols(
+            ("S", "context", context, "tokens"),
+            ("B", "sequences", batch),
+            ("dp", "attention groups", where.attention_dp),
+            ("M_S", "read per sequence", each, "B"),
+        ),
+        (
+            Step(
+                "M_S: Σ over layers of M_layer · min(S, W), and state twice",
+                f"S = {num(context)}",
+                each,
+                "B",
+            ),
+            Step("⌈B / dp⌉ · M_S", f"⌈{batch} / {where.attention_dp}⌉ · {num(each)}", value, "B"),
+        ),
+        scope="gpu",
+        notes=_shared_note(model),
+    )
+
+
+def arithmetic_intensity_attention_decode(
+    model: ModelSpec,
+    dtype: KVDtype = "bf16",
+    context: int | None = None,
+    mla: str = "absorbed",
+    tp: int = 1,
+) -> Result:
+    """FLOP per byte of decode's attention: 2 · n_q / (n_kv · b), whatever batch and context.
+
+    One query token meets each cached token once per query head, and query heads that share a KV
+    head share the read. MLA absorbed: all heads share one latent, so it lies near the ridge.
+    context: only matters if layers differ and some have windows; None: within every window. tp:
+    per GPU; a replicated KV head serves fewer query heads there.
+    """
+    checks.choice(mla, "mla", MLA_PATHS)
+    where = layout.of(tp)
+    layout.check(model, where)
+    length = 1 if context is None else checks.whole(context, "context", 1)
+    flops = 0
+    for window, per_pair in attention_terms(model, mla).items():
+        flops += per_pair * (length if window is None else min(length, window))
+    moved = kv_read(_attention_alone(model), length, dtype, where)
+    if not flops or not moved:
+        return Result(None, "FLOP/B", notes=("no layer attends to cached tokens",))
+    value = flops / where.head_split / moved
+    return Result(
+        value,
+        "FLOP/B",
+        (
+            Symbol("F", "FLOPs of one token's attention", flops, "FLOP"),
+            Symbol("M", "bytes of cache read for it, one GPU", moved, "B"),
+            Symbol("tp", "GPUs that share the heads", where.head_split),
+            *_head_symbols(model),
+        ),
+        (
+            Step(
+                "F / tp / M; with heads all alike 2 · n_q / (n_kv · b)",
+                f"{num(flops)} / {where.head_split} / {num(moved)}",
+                value,
+                "FLOP/B",
+            ),
+        ),
+        scope="gpu" if tp > 1 else "model",
+        notes=_shared_note(model),
+    )
+
+
+def _head_symbols(model: ModelSpec) -> tuple[Symbol, ...]:
+    kinds = {
+        (layer.num_query_heads, getattr(read_cache(model, layer), "num_kv_heads", None))
+        for layer, _ in model.layer_groups
+        if layer.num_query_heads
+    }
+    if len(kinds) != 1:
+        return ()
+    query, kv = kinds.pop()
+    rows = symbols(("n_q", "query heads", query))
+    return rows if kv is None else (*rows, Symbol("n_kv", "KV heads", kv))
+
+
+def _shared_note(model: ModelSpec) -> tuple[str, ...]:
+    if any(isinstance(layer.cache, SharedKV) for layer, _ in model.layer_groups):
+        return ("layers that share another's keys and values read them again",)
+    return ()
+
+
+def _own_kv(model: ModelSpec) -> ModelSpec:
+    """The model as its reads see it: a layer that shares another's cache reads all of that."""
+    if not any(isinstance(layer.cache, SharedKV) for layer, _ in model.layer_groups):
+        return model
+    return _reading(model)
+
+
+@lru_cache(maxsize=64)
+def _reading(model: ModelSpec) -> ModelSpec:
+    return replace(
+        model, layers=tuple(replace(x, cache=read_cache(model, x)) for x in model.layers)
+    )
+
+
+def _attention_alone(model: ModelSpec) -> ModelSpec:
+    """Layers of linear attention, state spaces and convolutions left out."""
+    if all(layer.num_query_heads and layer.state is None for layer, _ in model.layer_groups):
+        return model
+    return _attending(_own_kv(model))
+
+
+@lru_cache(maxsize=64)
+def _attending(model: ModelSpec) -> ModelSpec:
+    layers = tuple(replace(x, state=None) for x in model.layers if x.num_query_heads)
+    return replace(model, layers=layers)

@@ -1,0 +1,97 @@
+"""What a measured time says of the hardware: the share of its peak, and of its bandwidth, reached.
+
+These are the MFU and MBU that `step_time` takes: measure once, then predict other sizes.
+"""
+
+from __future__ import annotations
+
+from core.sizing import checks
+from core.sizing.compute import prefill_work
+from core.sizing.geometry import ModelSpec
+from core.sizing.gpus import GpuSpec
+from core.sizing.kv_format import KVDtype
+from core.sizing.result import Result, Step, symbols
+from core.sizing.roofline import peak
+from core.sizing.step_time import MOST_BATCH, setup_of
+from core.sizing.text import num
+from core.sizing.traffic import kv_read, weight_size, weights_read
+
+
+def achieved_mfu(
+    model: ModelSpec,
+    tokens: int,
+    gpu: GpuSpec,
+    seconds: float,
+    n_gpu: int = 1,
+    dtype: str = "bf16",
+    computed: int = 0,
+) -> Result:
+    """The share of peak FLOP/s that a measured prefill reached: what prefill_time takes as mfu."""
+    tokens = checks.whole(tokens, "tokens", 1)
+    computed = checks.whole(computed, "computed")
+    seconds = checks.positive(seconds, "seconds")
+    n_gpu = checks.whole(n_gpu, "n_gpu", 1)
+    top = peak(gpu, dtype)
+    work = prefill_work(model, tokens, computed)
+    rate = work.total / seconds
+    value = rate / (n_gpu * top)
+    return Result(
+        value,
+        "fraction",
+        symbols(
+            ("F", "FLOPs of the prompt", work.total, "FLOP"),
+            ("t", "measured", seconds, "s"),
+            ("n", "GPUs", n_gpu),
+            ("peak", f"{gpu.title}, dense {dtype}", top, "FLOP/s"),
+        ),
+        (
+            Step("F / t", f"{num(work.total)} / {num(seconds)}", rate, "FLOP/s"),
+            Step("F / t / (n · peak)", f"{num(rate)} / ({n_gpu} · {num(top)})", value, "fraction"),
+        ),
+        notes=(*work.notes, *_impossible(value, "peak")),
+    )
+
+
+def achieved_mbu(
+    model: ModelSpec,
+    gpu: GpuSpec,
+    seconds: float,
+    n_gpu: int = 1,
+    batch: int = 1,
+    context: int = 1,
+    weights: str = "bf16",
+    kv: KVDtype = "bf16",
+) -> Result:
+    """The share of memory bandwidth that a measured decode step reached."""
+    seconds = checks.positive(seconds, "seconds")
+    batch = checks.whole(batch, "batch", 1, MOST_BATCH)
+    context = checks.whole(context, "context")
+    setup = setup_of(model, gpu, n_gpu, weights, None, 1.0, 1.0, 1)
+    size = weight_size(weights_read(model, batch).params, weights, "weights")
+    moved = size / n_gpu + batch * kv_read(model, context, kv, setup.where)
+    rate = moved / seconds
+    value = rate / gpu.bandwidth
+    return Result(
+        value,
+        "fraction",
+        symbols(
+            ("M", "bytes that one GPU reads", moved, "B"),
+            ("t", "measured", seconds, "s"),
+            ("BW", "memory bandwidth", gpu.bandwidth, "B/s"),
+        ),
+        (
+            Step("M = W / n + K", f"{num(size)} / {n_gpu} + K", moved, "B"),
+            Step(
+                "M / t / BW",
+                f"{num(moved)} / {num(seconds)} / {num(gpu.bandwidth)}",
+                value,
+                "fraction",
+            ),
+        ),
+        scope="gpu",
+        notes=_impossible(value, "bandwidth"),
+    )
+
+
+def _impossible(value: float, what: str) -> tuple[str, ...]:
+    return (f"above the {what}: the measured time or an input is wrong",) if value > 1 else ()
