@@ -89,10 +89,22 @@ def check_node() -> Finding:
     return Finding("node, for the JavaScript tests", found is not None, found or "not found", fix)
 
 
+def find_compiler() -> str | None:
+    """A C++ compiler, as `kernels.cpu.build` looks for it."""
+    names = (os.environ.get("CXX"), "g++", "clang++")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+def check_compiler() -> Finding:
+    found = find_compiler()
+    fix = "sudo apt-get install g++; without it all is right, and slower on a CPU"
+    return Finding("a C++ compiler, for the CPU kernels", found is not None, found or "none", fix)
+
+
 def findings(dev: bool) -> list[Finding]:
     """Everything checked, in the order a person would mend it."""
     out = [check_python(), check_venv(), check_writable(), check_disk()]
-    return [*out, check_chromium(), check_node()] if dev else out
+    return [*out, check_chromium(), check_node(), check_compiler()] if dev else out
 
 
 SIGNS = (

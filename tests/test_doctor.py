@@ -44,7 +44,11 @@ def test_a_missing_venv_module_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHROMIUM", raising=False)
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
-    lines = [doctor.check_chromium().lines(), doctor.check_node().lines()]
+    lines = [
+        doctor.check_chromium().lines(),
+        doctor.check_node().lines(),
+        doctor.check_compiler().lines(),
+    ]
     assert all(line.startswith("MISSING") and "install" in line for line in lines)
 
 

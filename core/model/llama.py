@@ -64,9 +64,8 @@ class Llama:
     def forward(self, inputs: StepInputs, store: KVStore, clock: StepClock) -> torch.Tensor:
         """Compute a step's T tokens: hidden states [T, h] float32, before the last norm."""
         x = embedding(inputs.token_ids, self.embed_tokens).float()  # [T, h]
-        angles = (self.rope.half_angles if self.compiled else self.rope.angles)(
-            inputs.positions
-        )  # the same in every layer
+        turn = self.rope.half_angles if self.compiled else self.rope.angles
+        angles = turn(inputs.positions)  # the same in every layer
         for layer in self.layers:
             layer(x, angles, inputs, store, clock)
         clock.lap(OTHER)

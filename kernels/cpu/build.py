@@ -31,7 +31,7 @@ _TIMEOUT_S = 120
 @cache
 def load(cache_dir: Path) -> ctypes.CDLL | None:
     """The compiled kernels, or None where they cannot be had; `reason` says why."""
-    return None if reason(cache_dir) else ctypes.CDLL(str(_built(cache_dir)))
+    return None if reason(cache_dir) else _loaded(cache_dir)
 
 
 @cache
@@ -44,8 +44,7 @@ def reason(cache_dir: Path) -> str:
     if compiler() is None:
         return "no C++ compiler (g++ or clang++)"
     try:
-        path = _built(cache_dir)
-        ctypes.CDLL(str(path))
+        _loaded(cache_dir)
     except subprocess.CalledProcessError as error:
         return f"the compiler failed: {_last_line(error.stderr)}"
     except subprocess.TimeoutExpired:
@@ -62,6 +61,15 @@ def compiler() -> str | None:
 
 
 @cache
+def _loaded(cache_dir: Path) -> ctypes.CDLL:
+    path = _built(cache_dir)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:  # cut short, or from another system: make it anew, once
+        path.unlink()
+        return ctypes.CDLL(str(_built(cache_dir)))
+
+
 def _built(cache_dir: Path) -> Path:
     """The shared library, compiled now if it is not there. Moved into place whole, so that two
     processes that compile at once do no harm."""

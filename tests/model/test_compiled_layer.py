@@ -1,0 +1,89 @@
+"""Whole models by the compiled kernels: as near to float32 as torch's own bfloat16, or nearer."""
+
+from __future__ import annotations
+
+import families
+import pytest
+import torch
+from model_driver import Driver, generate
+from test_cpu_kernels import kernels  # noqa: F401 (a fixture: skips where there are none)
+
+from core.model.cache import cache_dir
+from core.model.model_runner import ModelRunner
+from kernels.cpu import build
+
+PROMPTS = [[5, 6, 7], list(range(9, 60)), [200, 100, 50, 25] * 7, [3]]
+NAMES = ["llama-biases", "llama3.1", "mistral-window", "qwen2-window", "qwen3", "qwen3-biases-yarn"]
+
+
+def runner(directory, dtype, **more):
+    return ModelRunner(directory, dtype, "cpu", 200, 4, **more)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def directory(request, tmp_path_factory):
+    """A family's tiny model with heads of 32, which the kernels need."""
+    config = {**families.CONFIGS[request.param], "head_dim": 32}
+    return families.write(config, tmp_path_factory.mktemp("models") / request.param)
+
+
+def without_kernels(monkeypatch, make):
+    """What `make` makes where there are no kernels."""
+    build.reason.cache_clear(), build.load.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setenv("KV_SCOPE_NATIVE", "0")
+        made = make()
+    build.reason.cache_clear(), build.load.cache_clear()
+    return made
+
+
+def errors(ours, exact):
+    return max((a.float() - b.float()).abs().max().item() for a, b in zip(ours, exact, strict=True))
+
+
+@pytest.mark.parametrize("weights", [None, "int8"])
+def test_logits_are_as_near_to_float32_as_torch_s(kernels, directory, weights, monkeypatch):  # noqa: F811
+    """One token of each prompt, alone and together: prompts take torch's attention."""
+    compiled = runner(directory, "bfloat16", weights=weights)
+    plain = without_kernels(monkeypatch, lambda: runner(directory, "bfloat16", weights=weights))
+    assert compiled.model.compiled and not plain.model.compiled
+    assert (compiled.source["kernels"], plain.source["kernels"]) == ("compiled", "torch")
+    exact = generate(runner(directory, "float32"), PROMPTS, 1)[1]
+    scale = max(rows.abs().max().item() for rows in exact)
+    ours = errors(generate(compiled, PROMPTS, 1)[1], exact)
+    theirs = errors(generate(plain, PROMPTS, 1)[1], exact)
+    assert ours < 0.1 * scale
+    assert ours <= 1.5 * theirs + 0.005 * scale
+
+
+def test_decoding_through_blocks_is_as_near(kernels, directory):  # noqa: F811
+    """Teacher-forced: the same tokens one by one, in blocks that lie anywhere, beside others."""
+    exact, compiled = runner(directory, "float32"), runner(directory, "bfloat16")
+    logits = {}
+    for name, model in (("exact", exact), ("compiled", compiled)):
+        driver = Driver(model, seed=3)
+        first, second = driver.add(list(range(9, 60))), driver.add(list(range(100, 140)))
+        driver.step([(first, 7), (second, 1)])
+        driver.step([(second, 20), (first, 1)])
+        while first.num_computed_tokens < 50:
+            driver.step(
+                [(first, 1), (second, 1)] if second.num_computed_tokens < 39 else [(first, 1)]
+            )
+        driver.step([(first, 1), (second, second.num_tokens - second.num_computed_tokens)])
+        logits[name] = [torch.stack(driver.logits[seq.id]) for seq in (first, second)]
+    scale = max(rows.abs().max().item() for rows in logits["exact"])
+    assert errors(logits["compiled"], logits["exact"]) < 0.05 * scale
+
+
+def test_heads_that_do_not_fill_registers_take_torch_s_path(tiny_dir):
+    assert not runner(tiny_dir, "bfloat16").model.compiled
+
+
+def test_float32_takes_torch_s_path(directory):
+    assert not runner(directory, "float32").model.compiled
+
+
+@pytest.mark.model
+def test_smollm_runs_compiled(kernels, model_dir):  # noqa: F811
+    assert cache_dir().exists()
+    assert runner(model_dir, "bfloat16").model.compiled
