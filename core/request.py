@@ -171,6 +171,17 @@ class Sequence:
         self.beam_score: float | None = None
         self.sort_key: tuple[int, ...] = (*request.sort_key, index)
 
+    def twin(self, index: int) -> Sequence:
+        """A running sequence that has come as far as this one; it holds no blocks yet."""
+        twin = Sequence(self.request, index, 1)
+        twin.tokens = self.tokens[:]
+        twin.num_computed_tokens = self.num_computed_tokens
+        twin.status = Status.RUNNING
+        twin.num_preemptions = self.num_preemptions
+        twin.logprobs = list(self.logprobs)
+        twin.cumulative_logprob = self.cumulative_logprob
+        return twin
+
     @property
     def num_tokens(self) -> int:
         """Prompt and output tokens; the last one sampled is not computed yet."""

@@ -29,7 +29,7 @@ from core.model.device import device_name, processor_name
 from core.model.errors import ModelConfigError, ModelError
 from core.model.int8 import Int8Linear, int8_works, packed_int8
 from core.model.packing import pack_weight, packed_linear
-from kernels.cpu import cpu_kernels, pack
+from kernels.cpu import CpuKernels, cpu_kernels, pack
 
 SCHEMA = "calibration/1"
 REPEATS = 7
@@ -48,16 +48,17 @@ class Rate:
 class Calibration:
     """One device's ceilings.
 
-    processor: with the number of threads, for a CPU. read_bytes_per_s: a sum over an array far
-    larger than the caches. matmul_flops_per_s: of a square product by dtype; "… packed" in oneDNN's
-    own layout, "… compiled" by the engine's kernels, where these work; int8 with its activations'
-    scaling.
+    processor: with the number of threads, for a CPU. kernels: "compiled" if ours were among those
+    measured, else "torch". read_bytes_per_s: a sum over an array far larger than the caches.
+    matmul_flops_per_s: of a square product by dtype; "… packed" in oneDNN's own layout, "… compiled"
+    by our kernels, where these work; int8 with its activations' scaling.
     """
 
     device: str
     processor: str
     threads: int
     torch: str
+    kernels: str
     date: str
     read_bytes_per_s: Rate
     matmul_flops_per_s: dict[str, Rate]
@@ -96,7 +97,7 @@ def measure(
         multiply_int8 = Int8Linear(torch.rand(size, size))
         operands = torch.rand(size, size)
         products["int8"] = _rate(partial(multiply_int8, operands), flops, device, repeats)
-    kernels = cpu_kernels(cache_dir()) if device.type == "cpu" else None
+    kernels = _kernels(device)
     if kernels is not None:
         x, weight = (torch.rand(size, size).bfloat16() for _ in range(2))
         packings = {"bfloat16": pack(weight), "int8": packed_int8(weight, None, False)}
@@ -137,7 +138,7 @@ def store(calibration: Calibration) -> Path:
 
 def load(device: torch.device) -> Calibration | None:
     """The kept calibration of a device; None if there is none, or it was made under other
-    conditions: another processor, other threads, another torch."""
+    conditions: another processor, other threads, another torch, with or without our kernels."""
     raw = _stored(calibration_path()).get(device_name(device))
     now = _conditions(device)
     if not isinstance(raw, dict) or any(raw.get(key) != now[key] for key in now):
@@ -160,7 +161,12 @@ def _conditions(device: torch.device) -> dict[str, Any]:
         "processor": processor_name(device),
         "threads": torch.get_num_threads(),
         "torch": str(torch.__version__),
+        "kernels": "torch" if _kernels(device) is None else "compiled",
     }
+
+
+def _kernels(device: torch.device) -> CpuKernels | None:
+    return cpu_kernels(cache_dir()) if device.type == "cpu" else None
 
 
 def _stored(path: Path) -> dict[str, Any]:

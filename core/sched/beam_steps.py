@@ -38,7 +38,7 @@ class BeamSteps:
         scheduler.owed -= scheduler.owed_by(unit)
         beams = sorted(group.beams, key=lambda seq: seq.index)
         if not beams:
-            beams = [Sequence(request, index, 1) for index in range(unit.num_places)]
+            beams = [unit.twin(index) for index in range(unit.num_places)]
         for beam in beams:
             beam.num_computed_tokens = unit.num_computed_tokens
             beam.status = Status.RUNNING
@@ -112,14 +112,7 @@ class BeamSteps:
         if not indexes:
             return []
         scheduler, request = self._scheduler, parent.request
-        twins = [Sequence(request, index, 1) for index in indexes]
-        for twin in twins:
-            twin.tokens = parent.tokens[:]
-            twin.num_computed_tokens = parent.num_computed_tokens
-            twin.status = Status.RUNNING
-            twin.num_preemptions = parent.num_preemptions
-            twin.logprobs = list(parent.logprobs)
-            twin.cumulative_logprob = parent.cumulative_logprob
+        twins = [parent.twin(index) for index in indexes]
         scheduler.kv.fork(parent, twins)
         scheduler.owed += sum(scheduler.owed_by(twin) for twin in twins)
         scheduler.num_running_seqs += len(twins)

@@ -108,12 +108,7 @@ class StepOutcome:
     def _fork(self, seq: Sequence) -> list[Sequence]:
         """Turn the unit of a request into its n sequences, which share every block."""
         request = seq.request
-        twins = [Sequence(request, index, 1) for index in range(1, seq.num_places)]
-        for twin in twins:
-            twin.tokens = seq.tokens[:]
-            twin.num_computed_tokens = seq.num_computed_tokens
-            twin.status = Status.RUNNING
-            twin.num_preemptions = seq.num_preemptions
+        twins = [seq.twin(index) for index in range(1, seq.num_places)]
         seq.num_places = 1
         self._kv.fork(seq, twins)
         self._scheduler.owed += sum(self._scheduler.owed_by(twin) for twin in twins)

@@ -129,7 +129,7 @@ def test_turns_alternate():
 
 def test_shares_of_the_ceilings():
     one = Rate(100.0, 100.0, 100.0)
-    machine = Calibration("CPU", "p", 1, "t", "d", one, {"float32": one})
+    machine = Calibration("CPU", "p", 1, "t", "torch", "d", one, {"float32": one})
     work = StepWork(linear_flops=50, weight_bytes=20)
     assert Shares.of(work, 2.0, machine, "float32") == Shares(memory=0.1, compute=0.25)
 

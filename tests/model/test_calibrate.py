@@ -73,7 +73,14 @@ def test_another_device_s_stays(measured):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"processor": "another"}, {"threads": 99}, {"torch": "1.0"}, {"device": "x"}]
+    "changes",
+    [
+        {"processor": "another"},
+        {"threads": 99},
+        {"torch": "1.0"},
+        {"kernels": "x"},
+        {"device": "x"},
+    ],
 )
 def test_a_stale_one_is_not_used(measured, changes):
     store(dataclasses.replace(measured, **changes))
