@@ -180,7 +180,8 @@ def fixed_state_bytes(
         raise SizingError("tp", 'the whole model has no tp: ask for scope "gpu"')
     rows = [row for row in kv_layers.of_stages(model, fmt, where)[0] if row.state]
     steps = [
-        Step("L · state", f"{row.count} · {row.state}", row.count * row.state, "B") for row in rows
+        Step("layers · state", f"{row.count} · {row.state}", row.count * row.state, "B")
+        for row in rows
     ]
     notes = () if rows else ("no layer of this model keeps a fixed state",)
     return Result(

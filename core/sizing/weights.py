@@ -61,9 +61,12 @@ def weight_bytes(
         apart = formats.get(embedding_dtype, "embedding_dtype")
         embedding = _embedding_params(model, total)
         matrices -= embedding
-        steps.append(_bytes_step("P_emb · b_emb", embedding, apart))
-        rows += symbols(("P_emb", "embedding and head", embedding, "params"))
-    steps.insert(0, _bytes_step("(P − P_emb) · b" if steps else "P · b", matrices, fmt))
+        steps.append(_bytes_step("P_emb", "b_emb", embedding, apart))
+        rows += symbols(
+            ("P_emb", "embedding and head", embedding, "params"),
+            ("b_emb", f"bytes per parameter in {apart.name}", apart.bytes_per_element, "B"),
+        )
+    steps.insert(0, _bytes_step("(P − P_emb)" if steps else "P", "b", matrices, fmt))
     if group_size is not None:
         steps.append(_scale_step(matrices, fmt, group_size, scale_bytes, zero_bytes))
     size = int(sum(step.value for step in steps))
@@ -118,20 +121,28 @@ def weight_bytes_per_gpu(
     assert isinstance(whole.value, int)
     fmt, gpus = formats.get(dtype), where.gpus_per_replica
     share = Fraction(whole.value, gpus)
+    letters = symbols(
+        ("W", "all weights", whole.value, "B"),
+        ("tp", "tensor parallel", where.tp, "GPUs"),
+        ("pp", "pipeline stages", where.pp, "stages"),
+    )
     formula, numbers = "⌈W / (tp · pp)⌉", f"⌈{whole.value} / ({where.tp} · {where.pp})⌉"
     if where.stages:
-        # The longest stage: the even share of a GPU times how much longer than the mean it is.
-        share *= Fraction(max(where.stages) * where.pp, model.num_layers)
-        formula, numbers = (
-            "W / tp · L_stage / L",
-            (f"{whole.value} / {where.tp} · {max(where.stages)} / {model.num_layers}"),
+        # The longest stage holds its layers' part of the whole.
+        longest = max(where.stages)
+        share = Fraction(whole.value * longest, where.tp * model.num_layers)
+        formula = "⌈W · L_stage / (tp · L)⌉"
+        numbers = f"⌈{whole.value} · {longest} / ({where.tp} · {model.num_layers})⌉"
+        letters += symbols(
+            ("L_stage", "layers of the longest stage", longest, "layers"),
+            ("L", "layers", model.num_layers, "layers"),
         )
     even = -(-share.numerator // share.denominator)
     steps = [Step(formula, numbers, even, "B")]
     copied = _copied_projections(model, where)
     extra = copied + checks.whole(replicated_params or 0, "replicated_params")
     if extra:
-        steps.append(_bytes_step("P_copied · b", extra, fmt))
+        steps.append(_bytes_step("P_copied", "b", extra, fmt))
         steps.append(Step("sum", f"{even} + {steps[1].value}", even + int(steps[1].value), "B"))
     notes = list(whole.notes[1:])
     if copied:
@@ -152,14 +163,7 @@ def weight_bytes_per_gpu(
     return Result(
         value,
         "B",
-        (
-            *whole.symbols,
-            *symbols(
-                ("W", "all weights", whole.value, "B"),
-                ("tp", "tensor parallel", where.tp, "GPUs"),
-                ("pp", "pipeline stages", where.pp, "stages"),
-            ),
-        ),
+        (*whole.symbols, *letters),
         (*whole.steps, *steps),
         scope="gpu",
         notes=tuple(notes),
@@ -200,8 +204,13 @@ def _embedding_params(model: ModelSpec | None, total: int) -> int:
     return min(total, tables * model.vocab_size * model.hidden_size)
 
 
-def _bytes_step(formula: str, number: int, fmt: Format) -> Step:
-    return Step(formula, f"{number} · {fmt.b}", formats.bytes_of(number, fmt), "B")
+def _bytes_step(letter: str, b: str, number: int, fmt: Format) -> Step:
+    """number · b, in whole blocks."""
+    size = formats.bytes_of(number, fmt)
+    if number % fmt.block_elements:
+        blocks = f"⌈{number} / {fmt.block_elements}⌉ · {fmt.block_bytes}"
+        return Step(f"⌈{letter} / block⌉ · bytes of a block", blocks, size, "B")
+    return Step(f"{letter} · {b}", f"{number} · {fmt.b}", size, "B")
 
 
 def _scale_step(
