@@ -143,8 +143,8 @@ def test_the_engines_block_pool_holds_as_many(num_blocks: int, tokens: int, size
         free = BlockPool(num_blocks)
         need = blocks.blocks_for_tokens(tokens, size).value
         assert isinstance(need, int)
-        while free.num_free_blocks >= need:
-            free.get_new_blocks(need)
+        while free.num_free >= need:
+            free.allocate(need)
             held += 1
     assert streams(SMALL, tokens, block_size=size, per_gpu_pool_bytes=room) == held
 

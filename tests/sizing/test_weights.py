@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.sizing import weights
+from core.sizing import catalog, weights
 from core.sizing.errors import SizingError
 from tests.sizing import derivation, specs
 
@@ -61,6 +61,38 @@ def test_projections_of_copied_heads_are_copied_too() -> None:
     # Each of 16 GPUs holds one whole KV head where its even share were half of one.
     assert on_gpu(tp=16) == even + 80 * 8192 * 256 // 2 * 2
     assert on_gpu(tp=16, replicated_params=1000) == on_gpu(tp=16) + 2000
+
+
+def test_parts_in_formats_of_their_own() -> None:
+    # The published gpt-oss-120b holds its experts in mxfp4 and the rest in bf16: 65.2 GB.
+    model = catalog.get("gpt-oss-120b")
+    found = size(model, "bf16", part_dtypes={"experts": "mxfp4"})
+    assert 65.0e9 < found < 65.4e9
+    assert size(model, "bf16", part_dtypes={"experts": "bf16"}) == size(model, "bf16")
+    with pytest.raises(SizingError, match="it has embedding, output head, attention") as caught:
+        weights.weight_bytes(model, part_dtypes={"expert": "mxfp4"})
+    assert caught.value.path == "part_dtypes.expert"
+
+
+def test_data_parallel_attention_holds_its_weights_in_every_group() -> None:
+    model = catalog.get("deepseek-v3")
+    (attention,) = (part.params for part in model.parts if part.name == "attention")
+    sliced = weights.weight_bytes_per_gpu(model, "fp8", tp=8)
+    whole = weights.weight_bytes_per_gpu(model, "fp8", tp=8, attention_dp=8)
+    derivation.check(whole)
+    assert isinstance(sliced.value, int)
+    assert whole.value == sliced.value + attention * 7 // 8
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_every_model_of_the_catalogue_has_a_weight(name: str) -> None:
+    model = catalog.get(name)
+    if model.params is None:
+        with pytest.raises(SizingError, match="is not known"):
+            weights.weight_bytes(model)
+    else:
+        assert size(model, "q8_0", embedding_dtype="fp16") < size(model, "fp16") == 2 * model.params
+        derivation.check(weights.param_count(model, "matmul"))
 
 
 @pytest.mark.parametrize(
