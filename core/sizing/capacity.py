@@ -135,7 +135,7 @@ def max_streams(
         "streams",
         _symbols(where, pool, length, held, unit, policy, binding),
         tuple(steps),
-        scope="model" if where.dp > 1 else "replica",
+        scope="" if where.dp > 1 else "replica",
         notes=_notes(policy, prefix, unit, binding, tightest, pool, rows),
     )
 

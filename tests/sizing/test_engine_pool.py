@@ -1,13 +1,13 @@
 """The engine's own pools hold the bytes that are computed for them."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from core.model.config import ModelConfig  # noqa: E402 (after the check for torch)
+from core.model.cache import load_path  # noqa: E402 (after the check for torch)
+from core.model.config import ModelConfig  # noqa: E402
 from core.model.kv_store import KVStore  # noqa: E402
 from core.sizing import blocks, kv  # noqa: E402
 from core.sizing.architectures import model_from_config  # noqa: E402
@@ -59,7 +59,5 @@ def test_pools_of_small_models(name: str, dtype: str) -> None:
 
 @pytest.mark.model
 def test_the_pool_of_the_fetched_model() -> None:
-    config = Path.home() / ".cache/kv-scope/models/smollm2-135m-instruct/config.json"
-    if not config.is_file():
-        pytest.skip("the model is not fetched")
+    config = load_path("smollm2-135m-instruct") / "config.json"
     checked(json.loads(config.read_text("utf-8")), "fp32", num_blocks=64, block_size=16)
