@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from core.sizing import checks, kv_format, kv_layers, kv_text, units, weights
+from core.sizing import checks, formats, kv_format, kv_layers, kv_text, units, weights
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
@@ -32,6 +32,7 @@ def kv_weights_balance(
             "tokens" if tokens is None else "batch",
             "give one: the tokens of each sequence, or the batch",
         )
+    formats.get(weight_dtype, "weight_dtype")
     held = weights.weight_bytes(model, weight_dtype, count, params)
     assert isinstance(held.value, int)
     fmt = kv_format.of(dtype)
@@ -51,7 +52,14 @@ def kv_weights_balance(
         return Result(
             value,
             "sequences",
-            (*letters.symbols, *named, kv_text.length_symbol(length), *weight),
+            (
+                *letters.symbols,
+                *named,
+                kv_text.length_symbol(length),
+                *held.symbols,
+                *weight,
+                *symbols(("M_seq", "what one sequence keeps", each, "B")),
+            ),
             (
                 *held.steps,
                 *steps,
@@ -91,17 +99,26 @@ def _context(
             break
         bend = window
     full, slope = kv_layers.per_sequence(rows, bend), kv_layers.growth(rows, bend)
-    symbols_ = (*letters, *symbols(("B", "batch", batch, "sequences")))
+    known = (
+        *letters,
+        *held.symbols,
+        *symbols(
+            ("B", "batch", batch, "sequences"),
+            ("W_full", "the last window that is full", bend, "tokens"),
+            ("M_seq", "what a sequence of that length keeps", full, "B"),
+            ("growth", "bytes per further token", slope, "B"),
+        ),
+    )
     if not slope:
         note = f"no context is long enough: a sequence never keeps more than {full:,} B"
-        return Result(None, "tokens", symbols_, tuple(steps), notes=(note, *held.notes))
+        return Result(None, "tokens", known, tuple(steps), notes=(note, *held.notes))
     value = units.plain(bend + (share - full) / slope)
     steps.append(
         Step(
-            "W_full + (share − M_seq(W_full)) / growth per token",
+            "W_full + (share − M_seq) / growth",
             f"{bend} + (max(0, {held.value} / {batch} − {fixed}) − {full}) / {slope}",
             value,
             "tokens",
         )
     )
-    return Result(value, "tokens", symbols_, tuple(steps), notes=held.notes)
+    return Result(value, "tokens", known, tuple(steps), notes=held.notes)

@@ -14,7 +14,7 @@ from core.sizing import checks, kv, units
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
-from core.sizing.result import CONVENTION, Result, Step, symbols
+from core.sizing.result import CONVENTION, Result, Step, Symbol, symbols
 
 MAX_BLOCK_SIZE = 1 << 20
 
@@ -38,7 +38,7 @@ def block_bytes(
     return Result(
         value,
         "B",
-        (*token.symbols, *symbols(("bs", "tokens per block", size, "tokens"))),
+        (*token.symbols, *_letters(size, token.value)),
         (*token.steps, Step("bs · M_tok", f"{size} · {token.value}", value, "B")),
         scope=scope,
         notes=token.notes,
@@ -87,12 +87,8 @@ def blocks_for_tokens(tokens: int, block_size: int = 16) -> Result:
         value,
         "blocks",
         symbols(("S", "tokens", length, "tokens"), ("bs", "tokens per block", size, "tokens")),
-        (
-            Step("⌈S / bs⌉", f"⌈{length} / {size}⌉", value, "blocks"),
-            Step(
-                "slots left empty", f"{value} · {size} − {length}", value * size - length, "tokens"
-            ),
-        ),
+        (Step("⌈S / bs⌉", f"⌈{length} / {size}⌉", value, "blocks"),),
+        notes=(f"{value * size - length} slots of the last block are empty",),
     )
 
 
@@ -114,24 +110,24 @@ def expected_last_block_waste(
     assert isinstance(token.value, int)
     empty = Fraction(size - 1, 2)
     value = units.plain(empty * token.value)
-    steps = [
+    steps = (
         *token.steps,
         Step("(bs − 1) / 2", f"({size} − 1) / 2", units.plain(empty), "tokens"),
         Step("(bs − 1) / 2 · M_tok", f"{units.plain(empty)} · {token.value}", value, "B"),
-    ]
+    )
+    notes = ["lengths are taken as uniform modulo the block size"]
     if tokens is not None:
         length = checks.whole(tokens, "tokens", 1)
-        steps.append(
-            Step("(bs − 1) / (2 S)", f"({size} − 1) / (2 · {length})", float(empty / length), "x")
-        )
+        share = float(empty / length)
+        notes.append(f"(bs − 1) / (2 S) = {share:.3%} of what {length:,} tokens take")
     return Result(
         value,
         "B",
-        (*token.symbols, *symbols(("bs", "tokens per block", size, "tokens"))),
-        tuple(steps),
+        (*token.symbols, *_letters(size, token.value)),
+        steps,
         scope=scope,
         basis=CONVENTION,
-        notes=("lengths are taken as uniform modulo the block size",),
+        notes=tuple(notes),
         source="Kwon et al. 2023, section 4.3",
     )
 
@@ -149,4 +145,11 @@ def contiguous_waste_fraction(used: float, reserved: int) -> Result:
         symbols(("used", "tokens used", used, "tokens"), ("reserved", "tokens", room, "tokens")),
         (Step("1 − used / reserved", f"1 − {used} / {room}", value, "fraction"),),
         notes=("what is lost between reservations (external fragmentation) is not in it",),
+    )
+
+
+def _letters(block_size: int, per_token: int) -> tuple[Symbol, ...]:
+    return symbols(
+        ("bs", "tokens per block", block_size, "tokens"),
+        ("M_tok", "bytes per token", per_token, "B"),
     )

@@ -135,7 +135,7 @@ def max_streams(
         "streams",
         _symbols(where, pool, length, held, unit, policy, binding),
         tuple(steps),
-        scope="model" if where.dp > 1 else "replica",
+        scope="" if where.dp > 1 else "replica",
         notes=_notes(policy, prefix, unit, binding, tightest, pool, rows),
     )
 
@@ -216,9 +216,9 @@ def _pool(
         numbers = f"max(0, {total_gib} − {weights_gib} − {overhead_gib or 0})"
     total = int(amount * units.GIB)
     pool = total // where.gpus_per_replica
-    steps = [Step(f"{formula} · 2³⁰", f"{numbers} · {units.GIB}", total, "B")]
+    steps = [Step(f"⌊{formula} · 2³⁰⌋", f"⌊{numbers} · {units.GIB}⌋", total, "B")]
     if where.gpus_per_replica > 1:
-        steps.append(Step("pool / (tp · pp)", f"{total} / {where.gpus_per_replica}", pool, "B"))
+        steps.append(Step("⌊pool / (tp · pp)⌋", f"⌊{total} / {where.gpus_per_replica}⌋", pool, "B"))
     return pool, steps
 
 

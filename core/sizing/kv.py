@@ -180,7 +180,8 @@ def fixed_state_bytes(
         raise SizingError("tp", 'the whole model has no tp: ask for scope "gpu"')
     rows = [row for row in kv_layers.of_stages(model, fmt, where)[0] if row.state]
     steps = [
-        Step("L · state", f"{row.count} · {row.state}", row.count * row.state, "B") for row in rows
+        Step("layers · state", f"{row.count} · {row.state}", row.count * row.state, "B")
+        for row in rows
     ]
     notes = () if rows else ("no layer of this model keeps a fixed state",)
     return Result(
@@ -229,7 +230,7 @@ def _per_gpu(model: ModelSpec, fmt: KVFormat, where: Layout) -> Result:
 
 def _token_result(model: ModelSpec, rows: list[LayerBytes], fmt: KVFormat, scope: str) -> Result:
     notes = list(_window_notes(rows))
-    shared = sum(isinstance(layer.cache, SharedKV) for layer in model.layers)
+    shared = sum(n for layer, n in model.layer_groups if isinstance(layer.cache, SharedKV))
     if shared and scope == "model":
         notes.append(f"{shared} layers read another layer's keys and values and keep none")
     if kv_layers.state(rows):

@@ -228,10 +228,13 @@ def _with_windows(
     total = sum(row.count for row in caching)
     if n_local > total:
         raise SizingError("n_local_layers", f"{n_local} of {total} layers that keep a cache")
-    if sum(row.count for row in caching if row.window is not None) == n_local:
-        # The model's own layers, under the given window.
+    own = sum(row.count for row in caching if row.window is not None)
+    if n_local in (0, own, total):  # no layer, the model's own, or every one: no doubt which
         return [
-            [replace(row, window=None if row.window is None else window) for row in rows]
+            [
+                replace(row, window=window if _is_local(row, n_local, total) else None)
+                for row in rows
+            ]
             for rows in stages
         ]
     if len(stages) > 1 or len({(row.per_token, row.state) for row in caching}) > 1:
@@ -248,3 +251,9 @@ def _with_windows(
             if count
         ]
     return [out]
+
+
+def _is_local(row: LayerBytes, n_local: int, total: int) -> bool:
+    if row.cache is None or n_local == 0:
+        return False
+    return n_local == total or row.window is not None

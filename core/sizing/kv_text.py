@@ -22,7 +22,7 @@ class Letters:
         self._names: list[dict[str, str]] = [
             self._of_row(index, _letters(row)) for index, row in enumerate(rows)
         ]
-        self._out += _scale_letters(fmt)
+        self._out += _shared_letters(fmt)
 
     def _of_row(self, index: int, letters: list[Symbol]) -> dict[str, str]:
         names = {}
@@ -118,7 +118,7 @@ def length_symbol(length: int) -> Symbol:
 
 def state_symbols(model: ModelSpec, fmt: KVFormat) -> tuple[Symbol, ...]:
     """The parts of the fixed states, each kind of layer once."""
-    out = []
+    out: list[Symbol] = []
     for layer, count in model.layer_groups:
         for fixed in (layer.cache, layer.state):
             if isinstance(fixed, FixedState):
@@ -164,8 +164,10 @@ def _letters(row: LayerBytes) -> list[Symbol]:
     return out
 
 
-def _scale_letters(fmt: KVFormat) -> list[Symbol]:
+def _shared_letters(fmt: KVFormat) -> list[Symbol]:
     what, out = fmt.scales, []
+    if fmt.rope is not None and fmt.rope is not fmt.key:
+        out.append(_b(fmt.rope, "b_rope"))
     if what.kind != scales.NONE:
         out.append(Symbol("s", scales.MEANING[what.kind], what.scale_bytes, "B"))
         if what.zero_bytes:
@@ -193,15 +195,7 @@ def _scale_step(row: LayerBytes, size: int, fmt: KVFormat, names: dict[str, str]
 def _payload_step(row: LayerBytes, fmt: KVFormat, names: dict[str, str]) -> Step:
     cache, key, value, n = row.cache, row.key, row.value, names
     if isinstance(cache, Latent):
-        dims = f"{cache.latent_dim} + {cache.rope_dim}"
-        formula = f"{n['L']} · ({n['d_latent']} + {n['d_rope']}) · {n['b']}"
-        numbers = f"{row.count} · ({dims}) · {key.b}"
-        if fmt.rope is not None and fmt.rope is not key:
-            formula = f"{n['L']} · ({n['d_latent']} · {n['b']} + {n['d_rope']} · b_rope)"
-            numbers = (
-                f"{row.count} · ({cache.latent_dim} · {key.b} + {cache.rope_dim} · {fmt.rope.b})"
-            )
-        return Step(formula, numbers, row.count * row.payload, "B")
+        return _latent_step(row, cache, fmt, names)
     assert isinstance(cache, KVHeads)  # only these two have a payload
     lead, heads = n["L"], n["n_kv"]
     same_dim = cache.key_dim == cache.value_dim
@@ -226,3 +220,24 @@ def _payload_step(row: LayerBytes, fmt: KVFormat, names: dict[str, str]) -> Step
         formula = f"{lead} · {heads} · ({d_k} + {d_v}) · {b_k}"
         numbers = f"{row.count} · {row.heads} · ({cache.key_dim} + {cache.value_dim}) · {key.b}"
     return Step(formula, numbers, row.count * row.payload, "B")
+
+
+def _latent_step(row: LayerBytes, cache: Latent, fmt: KVFormat, names: dict[str, str]) -> Step:
+    latent, rope = cache.latent_dim, cache.rope_dim
+    together = latent + rope, f"({names['d_latent']} + {names['d_rope']})", f"({latent} + {rope})"
+    terms = [(*together, row.key, names["b"])]
+    if fmt.rope is not None and fmt.rope is not row.key:
+        terms = [
+            (latent, names["d_latent"], f"{latent}", row.key, names["b"]),
+            (rope, names["d_rope"], f"{rope}", fmt.rope, "b_rope"),
+        ]
+    formulas, numbers = [], []
+    for dim, letter, number, kept, b in terms:
+        padded = dim % kept.block_elements
+        formulas.append(f"⌈{letter} · {b}⌉" if padded else f"{letter} · {b}")
+        numbers.append(f"⌈{number} · {kept.b}⌉" if padded else f"{number} · {kept.b}")
+    formula, shown = " + ".join(formulas), " + ".join(numbers)
+    if len(terms) > 1:
+        formula, shown = f"({formula})", f"({shown})"
+    total = row.count * row.payload
+    return Step(f"{names['L']} · {formula}", f"{row.count} · {shown}", total, "B")

@@ -5,7 +5,7 @@ pool = ⌊visible memory · gpu_memory_utilization⌋ − weights − overhead �
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from core.sizing import checks, formats, layout, units, weights
@@ -38,6 +38,7 @@ def kv_pool_bytes_per_gpu(
     stages: Sequence[int] | None = None,
     replicated_params: int | None = None,
     embedding_dtype: str | None = None,
+    part_dtypes: Mapping[str, str] | None = None,
     group_size: int | None = None,
     scale_bytes: float = 2,
     zero_bytes: float = 0,
@@ -56,6 +57,7 @@ def kv_pool_bytes_per_gpu(
     overhead = -int(-units.exact(overhead_bytes, "overhead_bytes") // 1)
     total = mib * units.MIB
     usable = int(units.exact(gpu_memory_utilization, "gpu_memory_utilization") * total)
+    formats.get(weight_dtype, "weight_dtype")
     held = weights.weight_bytes_per_gpu(
         model,
         weight_dtype,
@@ -67,6 +69,7 @@ def kv_pool_bytes_per_gpu(
         stages,
         replicated_params,
         embedding_dtype,
+        part_dtypes,
         group_size,
         scale_bytes,
         zero_bytes,
@@ -92,7 +95,8 @@ def kv_pool_bytes_per_gpu(
     return Result(
         value,
         "B",
-        symbols(
+        held.symbols
+        + symbols(
             ("total", f"memory that the driver shows of {gpu.title}", total, "B"),
             ("u", "gpu_memory_utilization", utilization),
             ("weights", "on this GPU", held.value, "B"),
@@ -151,6 +155,8 @@ def activation_bytes_bound(
             *symbols(
                 ("T", "tokens of a step", budget, "tokens"),
                 ("n", "sequences that sample", seqs, "sequences"),
+                ("P_matmul", "parameters in matrices", model.matmul_params, "params"),
+                ("L", "layers", layers, "layers"),
                 ("d_model", "width of the residual stream", hidden, "numbers"),
                 ("w", "numbers that one layer's matrices write", float(inner), "numbers"),
                 ("V", "vocabulary", vocab, "numbers"),

@@ -54,8 +54,8 @@ def convert(value: float, from_: str, to: str) -> Result:
     return Result(
         out,
         to,
-        symbols(("x", "the amount", value, from_)),
-        (Step(f"x · {from_} / {to}", f"{value} · {_shown(factor)}", out, to),),
+        symbols(("x", "the amount", value, from_), ("f", f"{to} in one {from_}", plain(factor))),
+        (Step("x · f", f"{value} · {_shown(factor)}", out, to),),
     )
 
 
