@@ -20,4 +20,4 @@ def short(value: Number) -> str:
     whole = isinstance(value, int) or value.is_integer()
     if whole and abs(value) < 10**13:
         return f"{int(value):,}"
-    return f"{value:.6g}".replace("e+", "e")
+    return f"{value:,.6g}".replace("e+", "e")
