@@ -8,6 +8,9 @@ from core.sizing.errors import SizingError
 
 LARGEST = 2**63 - 1
 """No count of bytes, tokens or parameters is larger; what is, is a slip of the keyboard."""
+FARTHEST = 1e30
+"""No rate, time, price or factor is larger, and no divisor smaller than one over it, so that no
+result overflows."""
 
 
 def whole(value: object, path: str, minimum: int = 0, maximum: int = LARGEST) -> int:
@@ -40,6 +43,8 @@ def number(
         raise SizingError(path, "is too large") from None
     if not math.isfinite(out):
         raise SizingError(path, f"must be a finite number, not {value}")
+    if abs(out) > FARTHEST or (above and 0 < abs(out) < 1 / FARTHEST):
+        raise SizingError(path, f"is too {'large' if abs(out) > 1 else 'small'}: {_shown(value)}")
     if out < minimum or out > maximum or (above and out == minimum):
         floor = f"greater than {minimum:g}" if above else f"at least {minimum:g}"
         ceiling = "" if maximum == math.inf else f" and at most {maximum:g}"

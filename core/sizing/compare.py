@@ -13,12 +13,12 @@ from fractions import Fraction
 from typing import Any
 
 from core.sizing import checks, kv_format, kv_layers
-from core.sizing.compute import MLA_PATHS, attention_terms, read_cache
+from core.sizing.compute import MLA_PATHS, attention_terms, expansion_flops
 from core.sizing.errors import SizingError
 from core.sizing.geometry import KVHeads, Latent, Layer, LayerCache, ModelSpec
 from core.sizing.kv import kv_bytes_per_token
 from core.sizing.kv_format import KVDtype
-from core.sizing.result import Result, Step, Symbol, symbols
+from core.sizing.result import Result, Step, symbols
 from core.sizing.text import num
 from core.sizing.traffic import kv_read, weight_size
 
@@ -147,15 +147,13 @@ def token_capacity_tie_bytes(a: Mapping[str, Any] | Side, b: Mapping[str, Any] |
         shown,
         (
             Step(
-                "(W_b / M_b − W_a / M_a) / (1 / M_b − 1 / M_a)",
-                f"({num(w_b)} / {k_b} − {num(w_a)} / {k_a}) / (1 / {k_b} − 1 / {k_a})",
+                "⌈(W_b / M_b − W_a / M_a) / (1 / M_b − 1 / M_a)⌉",
+                f"⌈({w_b} / {k_b} − {w_a} / {k_a}) / (1 / {k_b} − 1 / {k_a})⌉",
                 value,
                 "B",
             ),
         ),
-        notes=(
-            f"above it {winner.model.name} holds more tokens, up to {num(ratio)} times as many",
-        ),
+        notes=(f"above it {winner.model.name} holds more tokens, up to {ratio:.3g} times as many",),
     )
 
 
@@ -220,24 +218,23 @@ def mla_expansion_flops(model: ModelSpec, context: int) -> Result:
     """FLOPs to expand a whole cache of latents into keys and values: what a decode step would pay
     anew each time if the up-projections were not absorbed."""
     context = checks.whole(context, "context")
-    total, rows = 0, []
-    for layer, count in model.layer_groups:
-        cache = read_cache(model, layer)
-        if isinstance(cache, Latent):
-            width = layer.query_dim - cache.rope_dim + layer.output_dim
-            total += count * 2 * cache.latent_dim * layer.num_query_heads * width * context
-            rows = [
-                Symbol("d_c", "latent", cache.latent_dim),
-                Symbol("n_q", "heads", layer.num_query_heads),
-                Symbol("d", "key without rotary part, and value, per head", width),
-            ]
-    if not rows:
+    each = expansion_flops(model)
+    if each == 0:
         return Result(None, "FLOP", notes=(f"{model.name} has no latents to expand",))
+    value = each * context
     return Result(
-        total,
+        value,
         "FLOP",
-        (*rows, Symbol("S", "context", context, "tokens"), Symbol("L", "layers", model.num_layers)),
-        (Step("Σ over layers of 2 · d_c · n_q · d · S", f"S = {num(context)}", total, "FLOP"),),
+        symbols(
+            (
+                "u",
+                "per cached token: Σ over layers of 2 · d_c · n_q · (d_nope + d_v)",
+                each,
+                "FLOP",
+            ),
+            ("S", "context", context, "tokens"),
+        ),
+        (Step("u · S", f"{each} · {context}", value, "FLOP"),),
         scope="model",
     )
 

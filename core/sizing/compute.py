@@ -17,7 +17,7 @@ from core.sizing.errors import SizingError
 from core.sizing.geometry import KVHeads, Latent, Layer, LayerCache, ModelSpec, SharedKV
 from core.sizing.piecewise import crossing
 from core.sizing.result import Result, Step, Symbol, symbols
-from core.sizing.text import num
+from core.sizing.text import num, short
 
 COUNTS = ("active", "matmul")
 """Which parameters a token is multiplied by: all active ones, as the sources count, or only those
@@ -29,12 +29,13 @@ itself with the up-projections absorbed into query and output, as in decode."""
 
 
 class Work(NamedTuple):
-    """FLOPs of one pass."""
+    """FLOPs of one pass. pairs: attention as "a · pairs + …", to be computed again by a reader."""
 
     linear: int
     attention: int
     params: int
     notes: tuple[str, ...]
+    pairs: str
 
     @property
     def total(self) -> int:
@@ -49,7 +50,7 @@ def params_per_token(model: ModelSpec, count: str = "active") -> tuple[int, tupl
     if model.nominal_params is not None and not model.fields.get("n_experts"):
         nominal = round(model.nominal_params)
         why = model.params_note or "no exact count"
-        return nominal, (f"P is the nominal {num(nominal)}: {why}",)
+        return nominal, (f"P is the nominal {short(nominal)}: {why}",)
     raise SizingError(
         "model",
         f"how many parameters of {model.name} a token is multiplied by is not known"
@@ -105,33 +106,48 @@ def prefill_work(
     """The work of `tokens` more tokens on top of `computed` ones. Unchecked; see prefill_flops."""
     params, notes = params_per_token(model, count)
     end = computed + tokens
-    attention = 0
+    attention, text = 0, []
     for window, per_pair in attention_terms(model, mla).items():
         if causal:
-            attention += (
-                per_pair * (_double_pairs(end, window) - _double_pairs(computed, window)) // 2
-            )
+            double = _double_pairs(end, window) - _double_pairs(computed, window)
+            attention += per_pair * double // 2
+            text.append(f"{per_pair} · {double} / 2")
         else:
-            attention += per_pair * tokens * (end if window is None else min(end, window))
-    return Work(2 * params * tokens, attention, params, notes + _left_out(model))
+            seen = end if window is None else min(end, window)
+            attention += per_pair * tokens * seen
+            text.append(f"{per_pair} · {tokens} · {seen}")
+    notes += _left_out(model)
+    return Work(2 * params * tokens, attention, params, notes, " + ".join(text) or "0")
 
 
 def decode_work(
-    model: ModelSpec, context: int, count: str = "active", mla: str = "absorbed"
+    model: ModelSpec, context: int, batch: int = 1, count: str = "active", mla: str = "absorbed"
 ) -> Work:
-    """The work of one token that attends to `context` cached ones. Unchecked; see decode_flops."""
+    """The work of `batch` tokens, each attending to `context` cached ones. Unchecked; see
+    decode_flops."""
     params, notes = params_per_token(model, count)
-    attention = 0
+    attention, text = 0, []
     for window, per_pair in attention_terms(model, mla).items():
-        attention += per_pair * (context if window is None else min(context, window))
-    if mla == "expanded":
-        for layer, layers in model.layer_groups:
-            cache = read_cache(model, layer)
-            if isinstance(cache, Latent):  # every step expands the whole cache again
-                nope = layer.query_dim - cache.rope_dim
-                expanded = layer.num_query_heads * (nope + layer.output_dim)
-                attention += layers * 2 * cache.latent_dim * expanded * context
-    return Work(2 * params, attention, params, notes + _left_out(model))
+        seen = context if window is None else min(context, window)
+        attention += per_pair * seen
+        text.append(f"{per_pair} · {seen}")
+    expanding = expansion_flops(model) if mla == "expanded" else 0
+    if expanding:
+        attention += expanding * context
+        text.append(f"{expanding} · {context}")
+    whole = f"{batch} · ({' + '.join(text) or '0'})"
+    return Work(2 * params * batch, batch * attention, params, notes + _left_out(model), whole)
+
+
+def expansion_flops(model: ModelSpec) -> int:
+    """FLOPs to expand one token's latents into keys and values of every head, all layers."""
+    total = 0
+    for layer, layers in model.layer_groups:
+        cache = read_cache(model, layer)
+        if isinstance(cache, Latent):
+            width = layer.query_dim - cache.rope_dim + layer.output_dim
+            total += layers * 2 * cache.latent_dim * layer.num_query_heads * width
+    return total
 
 
 def prefill_flops(
@@ -155,10 +171,10 @@ def prefill_flops(
         work.total,
         "FLOP",
         (
-            *_work_symbols(model, work, mla),
+            *work_symbols(model, work, mla),
             *symbols(("N", "tokens", tokens), ("C", "cached", computed)),
         ),
-        _work_steps(work, f"2 · {num(work.params)} · {num(tokens)}", "linear = 2 · P · N"),
+        work_steps(work, f"2 · {num(work.params)} · {num(tokens)}", "linear = 2 · P · N"),
         scope="model",
         notes=work.notes,
         source="Kaplan et al. 2020, Scaling Laws for Neural Language Models, section 2.1",
@@ -180,16 +196,15 @@ def decode_flops(
     batch = checks.whole(batch, "batch", 1)
     checks.choice(count, "count", COUNTS)
     checks.choice(mla, "mla", MLA_PATHS)
-    one = decode_work(model, context, count, mla)
-    work = Work(batch * one.linear, batch * one.attention, one.params, one.notes)
+    work = decode_work(model, context, batch, count, mla)
     return Result(
         work.total,
         "FLOP",
         (
-            *_work_symbols(model, one, mla),
+            *work_symbols(model, work, mla),
             *symbols(("B", "sequences", batch), ("S", "context", context)),
         ),
-        _work_steps(work, f"2 · {num(one.params)} · {batch}", "linear = 2 · P · B"),
+        work_steps(work, f"2 · {num(work.params)} · {batch}", "linear = 2 · P · B"),
         scope="model",
         notes=work.notes,
     )
@@ -207,9 +222,9 @@ def attention_flop_share(
     return Result(
         value,
         "fraction",
-        (*_work_symbols(model, work, mla), *symbols(("N", "tokens", tokens))),
+        (*work_symbols(model, work, mla), *symbols(("N", "tokens", tokens))),
         (
-            *_work_steps(work, f"2 · {num(work.params)} · {num(tokens)}", "linear = 2 · P · N"),
+            *work_steps(work, f"2 · {num(work.params)} · {num(tokens)}", "linear = 2 · P · N"),
             Step(
                 "attention / all", f"{num(work.attention)} / {num(work.total)}", value, "fraction"
             ),
@@ -227,7 +242,7 @@ def attention_equals_linear_tokens(
     checks.choice(mla, "mla", MLA_PATHS)
     params, notes = params_per_token(model, count)
     terms = attention_terms(model, mla)
-    shown = _work_symbols(model, Work(0, 0, params, ()), mla)
+    shown = work_symbols(model, Work(0, 0, params, (), ""), mla)
     if causal:
         value = crossing(terms, {}, slope=-2 * params)
     else:  # Σ a_w · min(N, W) = 2 · P: the same sum, one power of N lower
@@ -238,12 +253,9 @@ def attention_equals_linear_tokens(
         )
         return Result(None, "tokens", shown, notes=(why, *notes))
     half = " / 2" if causal else ""
-    step = Step(
-        f"attention(N) = 2 · P · N; with no window N = 2 · P / (a{half})",
-        f"P = {num(params)}, a = {num(sum(terms.values()))}",
-        value,
-        "tokens",
-    )
+    step = Step("the length at which attention equals the matrices", "", value, "tokens")
+    if set(terms) == {None}:
+        step = Step(f"2 · P / (a{half})", f"2 · {params} / ({terms[None]}{half})", value, "tokens")
     return Result(value, "tokens", shown, (step,), scope="model", notes=notes)
 
 
@@ -273,25 +285,20 @@ def _fixed(layer: Layer) -> bool:
     return layer.state is not None or (layer.cache is not None and hasattr(layer.cache, "parts"))
 
 
-def _work_symbols(model: ModelSpec, work: Work, mla: str) -> tuple[Symbol, ...]:
+def work_symbols(model: ModelSpec, work: Work, mla: str) -> tuple[Symbol, ...]:
     terms = attention_terms(model, mla)
     rows = [Symbol("P", "parameters a token is multiplied by", work.params)]
     for window, per_pair in terms.items():
-        which = "" if window is None else f", layers with a window of {num(window)}"
+        which = "" if window is None else f", layers with a window of {window:,}"
         name = "a" if window is None else f"a_{window}"
         rows.append(Symbol(name, f"attention per pair of tokens{which}", per_pair, "FLOP"))
     return tuple(rows)
 
 
-def _work_steps(work: Work, substituted: str, formula: str) -> tuple[Step, ...]:
+def work_steps(work: Work, substituted: str, formula: str) -> tuple[Step, ...]:
     return (
         Step(formula, substituted, work.linear, "FLOP"),
-        Step(
-            "attention = Σ a · pairs, a = L · 2 · n_q · (d_query + d_output)",
-            "over the layers of each window",
-            work.attention,
-            "FLOP",
-        ),
+        Step("attention = Σ a · pairs of query and key", work.pairs, work.attention, "FLOP"),
         Step(
             "linear + attention", f"{num(work.linear)} + {num(work.attention)}", work.total, "FLOP"
         ),

@@ -41,7 +41,7 @@ def cost_per_million_tokens(
             Step("p · n", f"{num(price)} · {n_gpu}", hourly, "$/h"),
             Step(
                 "p · n · 10⁶ / (3600 · r · u)",
-                f"{num(hourly)} · 10⁶ / (3600 · {num(rate)} · {num(busy)})",
+                f"{num(hourly)} · 1e6 / (3600 · {num(rate)} · {num(busy)})",
                 value,
                 "$/Mtok",
             ),
@@ -85,12 +85,12 @@ def cost_per_request(
         ),
         (
             Step(
-                "t_p + (N_out − 1) · t_d / B",
+                "seconds = t_p + (N_out − 1) · t_d / B",
                 f"{num(prefill)} + {tokens - 1} · {num(step)} / {batch}",
                 seconds,
                 "s",
             ),
-            Step("p · n / 3600 · t", f"{num(per_second)} · {num(seconds)}", value, "$"),
+            Step("p · n / 3600 · seconds", f"{num(per_second)} · {num(seconds)}", value, "$"),
         ),
         notes=("prefill is charged whole: nothing else is taken to run beside it",),
     )

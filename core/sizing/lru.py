@@ -13,7 +13,7 @@ import math
 
 from core.sizing import checks
 from core.sizing.result import CONVENTION, Result, Step, Symbol, symbols
-from core.sizing.text import num
+from core.sizing.text import num, short
 
 ACCESS = ("uniform", "zipf", "cyclic")
 MOST_DOCUMENTS = 1_000_000
@@ -53,8 +53,8 @@ def lru_hit_rate(
         shown,
         (
             Step(
-                "Σ qᵢ · (1 − e^(−qᵢ·T)), with T so that Σ (1 − e^(−qᵢ·T)) = c",
-                f"c = {capacity}",
+                "held = popularity of what is present, by Che's sum over all documents",
+                "",
                 held,
                 "fraction",
             ),
@@ -80,7 +80,7 @@ def documents_for_hit_rate(
         ("h", "hit rate wanted", target, "fraction")
     )
     if target > ceiling:
-        why = f"even with all {num(documents)} documents cached the hit rate is {num(ceiling)}"
+        why = f"even with all {documents:,} documents cached the hit rate is {short(ceiling)}"
         return Result(None, "documents", shown, notes=(why,))
     if access == "uniform":
         value = math.ceil(documents * target / ceiling - 1e-9) if target else 0
@@ -97,7 +97,7 @@ def documents_for_hit_rate(
         middle = (low + high) // 2
         held = 1.0 if middle == documents else _zipf_hits(documents, middle, exponent)
         low, high = (low, middle) if ceiling * held >= target else (middle + 1, high)
-    step = Step("least c whose hit rate reaches h", f"h = {num(target)}", low, "documents")
+    step = Step("the fewest documents whose hit rate reaches h", "", low, "documents")
     return Result(low, "documents", shown, (step,), basis=CONVENTION, source=SOURCE)
 
 

@@ -8,11 +8,11 @@ token is always computed, since the last position's logits are needed.
 from __future__ import annotations
 
 from core.sizing import checks
-from core.sizing.compute import prefill_work
+from core.sizing.compute import Work, prefill_work
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.result import CONVENTION, Number, Result, Step, Symbol, symbols
-from core.sizing.text import num
+from core.sizing.text import num, short
 
 
 def reusable_tokens(S: int, U: int, block_size: int = 1) -> int:
@@ -65,26 +65,23 @@ def prefill_flop_reduction(
     """The share of prefill FLOPs that hits save. Below the share of tokens: the U tokens that
     remain still attend to all S."""
     S, U, h, reused = _prompt(S, U, h, block_size)
-    whole = prefill_work(model, S + U).total
-    rest = prefill_work(model, S + U - reused, computed=reused).total
-    value = h * (whole - rest) / whole
+    whole, rest = prefill_work(model, S + U), prefill_work(model, S + U - reused, reused)
+    value = h * (whole.total - rest.total) / whole.total
     return Result(
         value,
         "fraction",
         _prompt_symbols(S, U, h, block_size),
         (
             _reuse_step(S, U, block_size, reused),
-            Step("F(S + U)", f"F({S + U})", whole, "FLOP"),
+            *_work_steps(whole, rest),
             Step(
-                "F(S + U) − F(S'): the work behind a hit", f"{S + U - reused} tokens", rest, "FLOP"
-            ),
-            Step(
-                "h · saved / whole",
-                f"{num(h)} · {num(whole - rest)} / {num(whole)}",
+                "h · (F − F') / F",
+                f"{num(h)} · ({whole.total} − {rest.total}) / {whole.total}",
                 value,
                 "fraction",
             ),
         ),
+        notes=whole.notes,
     )
 
 
@@ -172,25 +169,22 @@ def break_even_hit_rate(
     S, U, _, reused = _prompt(S, U, 0.0, block_size)
     rate = checks.positive(flops, "flops")
     overhead = checks.number(overhead_s, "overhead_s")
-    work = (
-        prefill_work(model, S + U).total
-        - prefill_work(model, S + U - reused, computed=reused).total
-    )
-    saved = work / rate
+    whole, rest = prefill_work(model, S + U), prefill_work(model, S + U - reused, reused)
+    saved = (whole.total - rest.total) / rate
     shown = symbols(
         ("S", "shared prefix", S, "tokens"),
         ("U", "own tokens", U, "tokens"),
-        ("F", "prefill rate", rate, "FLOP/s"),
+        ("bs", "block size", block_size, "tokens"),
+        ("C", "FLOP/s reached", rate, "FLOP/s"),
         ("t_o", "overhead per request", overhead, "s"),
     )
     steps = (
         _reuse_step(S, U, block_size, reused),
-        Step(
-            "t_hit = (F(S + U) − work behind a hit) / F", f"{num(work)} / {num(rate)}", saved, "s"
-        ),
+        *_work_steps(whole, rest),
+        Step("t_hit = (F − F') / C", f"({whole.total} − {rest.total}) / {num(rate)}", saved, "s"),
     )
     if overhead > saved or saved == 0:
-        why = f"a hit saves {num(saved)} s and the overhead is {num(overhead)} s: it never pays"
+        why = f"a hit saves {short(saved)} s and the overhead is {short(overhead)} s: it never pays"
         return Result(None, "fraction", shown, steps, notes=(why,))
     value = overhead / saved
     return Result(
@@ -217,6 +211,24 @@ def _prompt_symbols(S: int, U: int, h: float, block_size: int) -> tuple[Symbol, 
         ("U", "own tokens", U, "tokens"),
         ("h", "hit rate", h, "fraction"),
         ("bs", "block size", block_size, "tokens"),
+    )
+
+
+def _work_steps(whole: Work, rest: Work) -> tuple[Step, ...]:
+    """F: the prompt's FLOPs with nothing cached. F': those left behind a hit."""
+    return (
+        Step(
+            "F = linear + attention of S + U tokens",
+            f"{whole.linear} + {whole.pairs}",
+            whole.total,
+            "FLOP",
+        ),
+        Step(
+            "F' = linear + attention behind the hit",
+            f"{rest.linear} + {rest.pairs}",
+            rest.total,
+            "FLOP",
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
 from core.sizing.piecewise import crossing
 from core.sizing.result import Result, Step, symbols
-from core.sizing.text import num
+from core.sizing.text import num, short
 from core.sizing.transfer import sequence_bytes
 
 
@@ -69,12 +69,14 @@ def swap_recompute_crossover_tokens(
         ),
     )
     if value is not None:
-        step = Step(
-            "S with K(S) / (n · r) = (2 · P · S + attention(S)) / C",
-            "with no window S = (M_tok / (n · r) − 2 · P / C) · 2 · C / a",
-            value,
-            "tokens",
-        )
+        step = Step("the length at which both take as long", "", value, "tokens")
+        if set(terms) == set(kept) == {None} and fixed == 0:
+            step = Step(
+                "(M_tok / (n · r) − 2 · P / C) · 2 · C / a",
+                f"({num(swap)} − {num(again)}) · 2 · {num(flops)} / {terms[None]}",
+                value,
+                "tokens",
+            )
         return Result(
             value,
             "tokens",
@@ -86,7 +88,7 @@ def swap_recompute_crossover_tokens(
         why = "no crossover: a token comes back sooner than it is computed, so swap at every length"
         if set(terms) == {None} and set(kept) == {None}:
             raw = (swap - again) * 2 * flops / terms[None]
-            why += f" (the formula's root is {num(raw)} tokens)"
+            why += f" (the formula's root is {short(raw)} tokens)"
         return Result(0 if clamp_at_zero else None, "tokens", shown, steps, notes=(why, *notes))
     why = "no crossover: recomputing is the quicker at every length"
     return Result(None, "tokens", shown, steps, notes=(why, *notes))

@@ -16,7 +16,7 @@ from core.sizing import checks
 from core.sizing.errors import SizingError
 from core.sizing.gpus import GpuSpec
 from core.sizing.result import Result, Step, Symbol, symbols
-from core.sizing.text import num
+from core.sizing.text import num, short
 
 SOURCE = "Williams, Waterman, Patterson 2009, Roofline: An Insightful Visual Performance Model"
 
@@ -33,7 +33,7 @@ def ridge_point(gpu: GpuSpec, dtype: str = "bf16") -> Result:
     value = top / gpu.bandwidth
     sparse = gpu.sparse_peaks.get(dtype)
     notes = (
-        (f"with 2:4 sparsity {num(sparse / gpu.bandwidth)}, which dense weights never reach",)
+        (f"with 2:4 sparsity {short(sparse / gpu.bandwidth)}, which dense weights never reach",)
         if sparse
         else ()
     )

@@ -104,8 +104,8 @@ def beam_saving(
     width = checks.whole(beam_width, "beam_width", 1)
     found = cow_saving(prompt + common, generated - common, width, block_size)
     note = (
-        f"{num(common)} of {num(generated)} generated tokens are common to all beams: prompt and "
-        f"common part count as p = {num(prompt + common)}"
+        f"{common:,} of {generated:,} generated tokens are common to all beams: prompt and "
+        f"common part count as p = {prompt + common:,}"
     )
     return Result(
         found.value,
@@ -138,8 +138,8 @@ def cow_copied_bytes(prefix: int, n: int, bytes_per_token: Number, block_size: i
         ),
         (
             Step(
-                "copies = n − 1 if p mod bs > 0, else 0",
-                f"{num(prefix)} mod {block_size} = {prefix % block_size}",
+                "copies = n − 1 where p is no multiple of bs, else 0",
+                f"{n} − 1" if copies else "0",
                 copies,
                 "blocks",
             ),

@@ -10,7 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from core.sizing import checks, formats, layout
-from core.sizing.compute import COUNTS, MLA_PATHS, decode_work, params_per_token, prefill_work
+from core.sizing.compute import (
+    COUNTS,
+    MLA_PATHS,
+    decode_work,
+    params_per_token,
+    prefill_work,
+    work_symbols,
+)
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.gpus import GpuSpec
@@ -25,14 +32,13 @@ MOST_BATCH = 1 << 24
 
 
 class Setup(NamedTuple):
-    """Checked common inputs: rates of all GPUs together, in FLOP/s and B/s.
+    """Checked common inputs. peak: of one GPU, in the precision that the matrices compute in.
 
     Attention computes in 16 bits, in whatever format the matrices and the cache are stored.
     """
 
-    flops: float
-    attention_flops: float
-    bandwidth: float
+    peak: float
+    attention_peak: float
     compute: str
     where: Layout
     notes: tuple[str, ...]
@@ -66,14 +72,19 @@ def prefill_time(
     top = gpu.peaks[precision]
     work = prefill_work(model, tokens, computed, causal, count)
     rate = n_gpu * top * mfu
-    value = work.total / rate
+    computing = value = work.total / rate
     rows = [
-        Symbol("F", "FLOPs of the prompt", work.total, "FLOP"),
+        *work_symbols(model, work, "expanded"),
         Symbol("peak", f"{gpu.title}, dense {precision}", top, "FLOP/s"),
-        *symbols(("n", "GPUs", n_gpu), ("MFU", "share of peak reached", mfu, "fraction")),
+        *symbols(
+            ("N", "tokens", tokens),
+            ("n", "GPUs", n_gpu),
+            ("MFU", "share of peak reached", mfu, "fraction"),
+        ),
     ]
     steps = [
         Step("linear = 2 · P · N", f"2 · {num(work.params)} · {num(tokens)}", work.linear, "FLOP"),
+        Step("attention = Σ a · pairs of query and key", work.pairs, work.attention, "FLOP"),
         Step(
             "F = linear + attention",
             f"{num(work.linear)} + {num(work.attention)}",
@@ -103,8 +114,8 @@ def prefill_time(
                 "s",
             )
         )
-        value = max(value, reading)
-        steps.append(Step("the longer of the two", "max", value, "s"))
+        value = max(computing, reading)
+        steps.append(Step("the longer", f"max({num(computing)}, {num(reading)})", value, "s"))
     return Result(
         value,
         "s",
@@ -147,51 +158,51 @@ def decode_step_time(
     size = weight_size(read.params, weights, "weights")
     local = -(-batch // setup.where.attention_dp)
     cache = local * kv_read(model, context, kv, setup.where)
-    work = decode_work(model, context, count, mla)
-    linear, attention = batch * work.linear, batch * work.attention
-    per_gpu = setup.bandwidth / n_gpu
-    t_weights, t_linear = size / setup.bandwidth, linear / setup.flops
-    t_cache, t_attention = cache / per_gpu, attention / setup.attention_flops
+    work = decode_work(model, context, batch, count, mla)
+    linear, attention = work.linear, work.attention
+    bw, peak_l, peak_a = gpu.bandwidth, setup.peak, setup.attention_peak
+    t_weights, t_cache = size / (n_gpu * bw * mbu), cache / (bw * mbu)
+    t_linear, t_attention = linear / (n_gpu * peak_l * mfu), attention / (n_gpu * peak_a * mfu)
     value = max(t_weights, t_linear) + max(t_cache, t_attention) + overhead
     return Result(
         value,
         "s",
-        (
-            Symbol("W", f"weights read, {weights}", size, "B"),
-            Symbol("K", "cache read on one GPU", cache, "B"),
-            Symbol("BW", "memory bandwidth", gpu.bandwidth, "B/s"),
-            Symbol(
-                "peak", f"{gpu.title}, dense {setup.compute}", gpu.peaks[setup.compute], "FLOP/s"
-            ),
-            *symbols(
-                ("n", "GPUs", n_gpu),
-                ("B", "sequences", batch),
-                ("S", "context", context, "tokens"),
-                ("MBU", "share of bandwidth reached", mbu, "fraction"),
-                ("MFU", "share of peak reached", mfu, "fraction"),
-            ),
+        symbols(
+            ("W", f"weights read, {weights}", size, "B"),
+            ("K", "cache read on one GPU", cache, "B"),
+            ("P", "parameters a token is multiplied by", work.params),
+            ("A", "attention of all sequences", attention, "FLOP"),
+            ("BW", "memory bandwidth", bw, "B/s"),
+            ("peak", f"{gpu.title}, dense {setup.compute}", peak_l, "FLOP/s"),
+            ("peak₁₆", "the same in 16 bits, for attention", peak_a, "FLOP/s"),
+            ("n", "GPUs", n_gpu),
+            ("B", "sequences", batch),
+            ("MBU", "share of bandwidth reached", mbu, "fraction"),
+            ("MFU", "share of peak reached", mfu, "fraction"),
+            ("t₀", "collectives, launches, sampling", overhead, "s"),
         ),
         (
+            Step("A = attention of all sequences", work.pairs, attention, "FLOP"),
             Step(
-                "t_W = W / (n · BW · MBU)", f"{num(size)} / {num(setup.bandwidth)}", t_weights, "s"
+                "W / (n · BW · MBU)", f"{size} / ({n_gpu} · {num(bw)} · {num(mbu)})", t_weights, "s"
             ),
             Step(
-                "t_L = 2 · P · B / (n · peak · MFU)",
-                f"{num(linear)} / {num(setup.flops)}",
+                "2 · P · B / (n · peak · MFU)",
+                f"2 · {work.params} · {batch} / ({n_gpu} · {num(peak_l)} · {num(mfu)})",
                 t_linear,
                 "s",
             ),
-            Step("t_K = K / (BW · MBU)", f"{num(cache)} / {num(per_gpu)}", t_cache, "s"),
+            Step("K / (BW · MBU)", f"{cache} / ({num(bw)} · {num(mbu)})", t_cache, "s"),
             Step(
-                "t_A = attention / (n · peak of 16 bits · MFU)",
-                f"{num(attention)} / {num(setup.attention_flops)}",
+                "A / (n · peak₁₆ · MFU)",
+                f"{attention} / ({n_gpu} · {num(peak_a)} · {num(mfu)})",
                 t_attention,
                 "s",
             ),
             Step(
-                "max(t_W, t_L) + max(t_K, t_A) + overhead",
-                f"{num(max(t_weights, t_linear))} + {num(max(t_cache, t_attention))} + "
-                f"{num(overhead)}",
+                "matrices: the longer; attention: the longer; + t₀",
+                f"max({num(t_weights)}, {num(t_linear)}) + max({num(t_cache)}, {num(t_attention)})"
+                f" + {num(overhead)}",
                 value,
                 "s",
             ),
@@ -226,7 +237,7 @@ def decode_tokens_per_s(
         value,
         "tok/s",
         step.symbols,
-        (*step.steps, Step("B / t", f"{batch} / {num(step.value)}", value, "tok/s")),
+        (*step.steps, Step("B / step", f"{batch} / {num(step.value)}", value, "tok/s")),
         scope="replica",
         notes=(*step.notes, "decoding alone: prefills of other requests take their share"),
     )
@@ -248,37 +259,47 @@ def batch_to_saturate(
     """
     checks.choice(count, "count", COUNTS)
     setup = setup_of(model, gpu, 1, weights, compute, mfu, mbu, 1)
+    rate, speed = setup.peak * mfu, gpu.bandwidth * mbu
     params, _ = params_per_token(model, count)
 
     def bound_by_compute(batch: int) -> bool:
         size = weight_size(weights_read(model, batch, count).params, weights, "weights")
-        return 2 * params * batch / setup.flops >= size / setup.bandwidth
+        return 2 * params * batch * speed >= size * rate
 
     low, high = 1, 1
     while not bound_by_compute(high):
         low, high = high + 1, high * 2
         if high > MOST_BATCH:
-            why = f"no batch up to {num(MOST_BATCH)} is bound by compute"
+            why = f"no batch up to {MOST_BATCH:,} is bound by compute"
             return Result(None, "tokens", notes=(why,))
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if bound_by_compute(middle) else (middle + 1, high)
     read = weights_read(model, low, count)
     size = weight_size(read.params, weights, "weights")
-    flops = 2 * params * low
     return Result(
         low,
         "tokens",
         symbols(
             ("P", "parameters a token is multiplied by", params),
             ("W", f"weights read at that batch, {weights}", size, "B"),
-            ("F", f"{gpu.title}, dense {setup.compute} · MFU", setup.flops, "FLOP/s"),
-            ("BW", "memory bandwidth · MBU", setup.bandwidth, "B/s"),
+            ("B", "the batch", low),
+            ("peak", f"{gpu.title}, dense {setup.compute}", setup.peak, "FLOP/s"),
+            ("BW", "memory bandwidth", gpu.bandwidth, "B/s"),
+            ("MFU", "share of peak reached", mfu, "fraction"),
+            ("MBU", "share of bandwidth reached", mbu, "fraction"),
         ),
         (
-            Step("2 · P · B / F", f"{num(flops)} / {num(setup.flops)}", flops / setup.flops, "s"),
-            Step("W(B) / BW", f"{num(size)} / {num(setup.bandwidth)}", size / setup.bandwidth, "s"),
-            Step("least B with 2 · P · B / F ≥ W(B) / BW", "", low, "tokens"),
+            Step(
+                "2 · P · B / (peak · MFU)",
+                f"2 · {params} · {low} / ({num(setup.peak)} · {num(mfu)})",
+                2 * params * low / rate,
+                "s",
+            ),
+            Step(
+                "W / (BW · MBU)", f"{size} / ({num(gpu.bandwidth)} · {num(mbu)})", size / speed, "s"
+            ),
+            Step("the least B at which the first is not less than the second", "", low, "tokens"),
         ),
         scope="gpu",
         notes=(
@@ -321,15 +342,7 @@ def setup_of(
         peak(gpu, compute, "compute")
         precision, notes = compute, ()
     sixteen, _ = compute_dtype(gpu, "bf16", "weights")
-    rate = n_gpu * mfu
-    return Setup(
-        rate * gpu.peaks[precision],
-        rate * gpu.peaks[sixteen],
-        n_gpu * mbu * gpu.bandwidth,
-        precision,
-        where,
-        notes,
-    )
+    return Setup(gpu.peaks[precision], gpu.peaks[sixteen], precision, where, notes)
 
 
 def _bound(what: str, reading: float, computing: float) -> str:

@@ -16,7 +16,7 @@ from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
 from core.sizing.links import load, named
 from core.sizing.result import CONVENTION, LITERATURE, Result, Step, Symbol, symbols
-from core.sizing.text import num
+from core.sizing.text import num, short
 from core.sizing.transfer import sequence_bytes
 
 
@@ -111,8 +111,8 @@ def tier_price(
         symbols(
             ("K", "KV of the sequence", size, "B"), ("p", "price of one GB (10⁹ B)", price, "$/GB")
         ),
-        (Step("K / 10⁹ · p", f"{num(size)} / 10⁹ · {num(price)}", value, "$"),),
-        notes=(f"an example of {place.date}, {num(low)} to {num(high)} $/GB: give your own",)
+        (Step("K / 10⁹ · p", f"{num(size)} / 1e9 · {num(price)}", value, "$"),),
+        notes=(f"an example of {place.date}, {short(low)} to {short(high)} $/GB: give your own",)
         if asked
         else (),
         basis=LITERATURE if asked else "arithmetic",
@@ -138,7 +138,11 @@ def reload_over_recompute(
         back,
         value=value,
         unit="x",
-        symbols=(*back.symbols, Symbol("C", "FLOP/s reached", flops, "FLOP/s")),
+        symbols=(
+            *back.symbols,
+            Symbol("F", "FLOPs to compute it again", work.total, "FLOP"),
+            Symbol("C", "FLOP/s reached", flops, "FLOP/s"),
+        ),
         steps=(
             *back.steps,
             Step("recompute = F / C", f"{num(work.total)} / {num(flops)}", again, "s"),
@@ -213,7 +217,7 @@ def break_even_interval(
             ),
             Step(
                 "keep, per second = K / 10⁹ · m / 3600",
-                f"{num(size)} / 10⁹ · {num(rent)} / 3600",
+                f"{num(size)} / 1e9 · {num(rent)} / 3600",
                 keeping,
                 "$/s",
             ),

@@ -11,7 +11,9 @@ state is read and written back.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,13 +29,17 @@ from core.sizing.geometry import ModelSpec, SharedKV
 from core.sizing.kv_format import KVDtype
 from core.sizing.layout import Layout
 from core.sizing.result import CONVENTION, Result, Step, Symbol, symbols
-from core.sizing.text import num
+from core.sizing.text import num, short
 
 
 class Read(NamedTuple):
-    """What a step reads of the weights: parameters, their share of all, and notes."""
+    """Parameters that a step reads: those of one token, and ⌊idle · woken⌋ of the experts that it
+    leaves alone, because other tokens of the batch visit them."""
 
     params: int
+    one: int
+    idle: int
+    woken: float
     notes: tuple[str, ...]
 
 
@@ -52,14 +58,18 @@ def weights_read(model: ModelSpec, batch: int, count: str = "active") -> Read:
     """Parameters read in a step of `batch` tokens. Unchecked; see decode_weight_bytes."""
     params, notes = params_per_token(model, count)
     if model.params is None or model.active_params is None or model.params == model.active_params:
-        return Read(params, notes)
-    share = experts_visited(model)
+        return Read(params, params, 0, 0.0, notes)
     idle = model.params - model.active_params  # experts that one token does not visit
-    if share is None or batch < 1:
-        return Read(params, notes)
-    read = params + idle * (1 - (1 - share) ** (batch - 1))
-    why = f"a token visits {num(share)} of the experts; they are taken to be visited equally often"
-    return Read(params if batch == 1 else round(read), (*notes, why))
+    share = experts_visited(model)
+    if share is None:
+        why = "how many experts it has is not known: those of one token are counted"
+        return Read(params, params, 0, 0.0, (*notes, why))
+    woken = round(1 - (1 - share) ** (batch - 1), 12)
+    read = params + math.floor(idle * Fraction(repr(woken)))
+    why = (
+        f"a token visits {short(share)} of the experts; they are taken to be visited equally often"
+    )
+    return Read(read, params, idle, woken, (*notes, why))
 
 
 def decode_weight_bytes(
@@ -75,18 +85,20 @@ def decode_weight_bytes(
         value,
         "B",
         symbols(
-            ("P_r", "parameters read", read.params),
+            ("P", "parameters that one token visits", read.one),
+            ("idle", "parameters of the experts that it leaves alone", read.idle),
+            ("woken", "share of them that others visit: 1 − (1 − k / E)^(B − 1)", read.woken),
             ("b", f"bytes per weight, {fmt.name}", fmt.bytes_per_element, "B"),
             ("B", "sequences", batch),
         ),
         (
             Step(
-                "P_r = P + idle · (1 − (1 − k / E)^(B − 1))",
-                "idle = all − active",
+                "P_r = P + ⌊idle · woken⌋",
+                f"{read.one} + ⌊{read.idle} · {num(read.woken)}⌋",
                 read.params,
                 "params",
             ),
-            Step("P_r · b", f"{num(read.params)} · {fmt.b}", value, "B"),
+            Step("P_r · b", size_text(read.params, dtype), value, "B"),
         ),
         scope="model",
         notes=read.notes,
@@ -99,18 +111,35 @@ def weight_size(params: int, dtype: str, path: str = "dtype") -> int:
     return formats.bytes_of(params, formats.get(dtype, path))
 
 
+def size_text(params: int, dtype: str) -> str:
+    """`weight_size` as arithmetic."""
+    fmt = formats.get(dtype)
+    if fmt.block_elements == 1:
+        return f"{params} · {fmt.block_bytes}"
+    return f"⌈{params} / {fmt.block_elements}⌉ · {fmt.block_bytes}"
+
+
 def kv_read(model: ModelSpec, context: int, dtype: KVDtype, where: Layout = layout.ONE_GPU) -> int:
     """Bytes of cache and state that one GPU moves per sequence and step. Unchecked."""
+    return sum(
+        count * tokens * size for count, tokens, size in _reads(model, context, dtype, where)
+    )
+
+
+def _reads(
+    model: ModelSpec, context: int, dtype: KVDtype, where: Layout
+) -> list[tuple[int, int, int]]:
+    """(layers, tokens, bytes of a token in one layer): what one GPU moves per sequence."""
     fmt = kv_format.of(dtype)
     top_k = model.fields.get("index_topk")
-    total = 0
+    out = []
     for stage in kv_layers.of_stages(_own_kv(model), fmt, where):
         for row in stage:
             tokens = row.tokens(context)
             attended = min(tokens, top_k) if row.indexer and isinstance(top_k, int) else tokens
-            each = (row.payload + row.scale) * attended + row.indexer * tokens + 2 * row.state
-            total += row.count * each
-    return total
+            parts = (attended, row.payload + row.scale), (tokens, row.indexer), (2, row.state)
+            out += [(row.count, times, size) for times, size in parts if size]
+    return out
 
 
 def decode_kv_bytes(
@@ -130,7 +159,8 @@ def decode_kv_bytes(
     batch = checks.whole(batch, "batch", 1)
     where = layout.of(tp, 1, 1, attention_dp)
     layout.check(model, where)
-    each = kv_read(model, context, dtype, where)
+    reads = _reads(model, context, dtype, where)
+    each = sum(count * tokens * size for count, tokens, size in reads)
     local = -(-batch // where.attention_dp)
     value = local * each
     return Result(
@@ -144,8 +174,8 @@ def decode_kv_bytes(
         ),
         (
             Step(
-                "M_S: Σ over layers of M_layer · min(S, W), and state twice",
-                f"S = {num(context)}",
+                "M_S = Σ layers · tokens read · bytes; state is read and written",
+                " + ".join(f"{n} · {t} · {size}" for n, t, size in reads) or "0",
                 each,
                 "B",
             ),
@@ -163,7 +193,7 @@ def arithmetic_intensity_attention_decode(
     mla: str = "absorbed",
     tp: int = 1,
 ) -> Result:
-    """FLOP per byte of decode's attention: 2 · n_q / (n_kv · b), whatever batch and context.
+    """FLOP per byte of decode's attention: 2 · n_q / (n_kv · b) at any batch and context.
 
     One query token meets each cached token once per query head, and query heads that share a KV
     head share the read. MLA absorbed: all heads share one latent, so it lies near the ridge.
@@ -192,7 +222,7 @@ def arithmetic_intensity_attention_decode(
         ),
         (
             Step(
-                "F / tp / M; with heads all alike 2 · n_q / (n_kv · b)",
+                "F / tp / M",
                 f"{num(flops)} / {where.head_split} / {num(moved)}",
                 value,
                 "FLOP/B",

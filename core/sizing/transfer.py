@@ -173,7 +173,10 @@ def disagg_observable_latency(
         value,
         "s",
         (*raw.symbols, Symbol("h", "share hidden", hidden, "fraction")),
-        (*raw.steps, Step("t · (1 − h)", f"{num(raw.value)} · (1 − {num(hidden)})", value, "s")),
+        (
+            *raw.steps,
+            Step("transfer · (1 − h)", f"{num(raw.value)} · (1 − {num(hidden)})", value, "s"),
+        ),
     )
 
 
@@ -188,7 +191,8 @@ def pipelined_transfer_time(transfer_s: float, prefill_s: float, n_layers: int) 
     prefill = checks.number(prefill_s, "prefill_s")
     layers = checks.whole(n_layers, "n_layers", 1)
     one, each = transfer / layers, prefill / layers
-    value = max(one, transfer - (layers - 1) * each)
+    behind = transfer - (layers - 1) * each
+    value = max(one, behind)
     hidden = 1 - value / transfer if transfer else 0.0
     return Result(
         value,
@@ -199,22 +203,19 @@ def pipelined_transfer_time(transfer_s: float, prefill_s: float, n_layers: int) 
             ("L", "layers", layers),
         ),
         (
-            Step("T_x / L: the last layer's own", f"{num(transfer)} / {layers}", one, "s"),
+            Step("last = T_x / L", f"{num(transfer)} / {layers}", one, "s"),
             Step(
-                "T_x − (L − 1) · T_c / L: what a slow link is behind",
+                "behind = T_x − (L − 1) · T_c / L",
                 f"{num(transfer)} − {layers - 1} · {num(each)}",
-                transfer - (layers - 1) * each,
+                behind,
                 "s",
             ),
-            Step("the longer of the two", "max", value, "s"),
-            Step(
-                "hidden = 1 − exposed / T_x",
-                f"1 − {num(value)} / {num(transfer)}",
-                hidden,
-                "fraction",
-            ),
+            Step("exposed = the longer of the two", f"max({num(one)}, {num(behind)})", value, "s"),
         ),
-        notes=("layers are taken to be equal, and the link free when the first one is done",),
+        notes=(
+            f"{hidden:.1%} of the transfer is hidden",
+            "layers are taken to be equal, and the link free when the first one is done",
+        ),
     )
 
 

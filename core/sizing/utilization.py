@@ -68,19 +68,23 @@ def achieved_mbu(
     context = checks.whole(context, "context")
     setup = setup_of(model, gpu, n_gpu, weights, None, 1.0, 1.0, 1)
     size = weight_size(weights_read(model, batch).params, weights, "weights")
-    moved = size / n_gpu + batch * kv_read(model, context, kv, setup.where)
+    cache = batch * kv_read(model, context, kv, setup.where)
+    moved = size / n_gpu + cache
     rate = moved / seconds
     value = rate / gpu.bandwidth
     return Result(
         value,
         "fraction",
         symbols(
-            ("M", "bytes that one GPU reads", moved, "B"),
+            ("W", f"weights read, {weights}", size, "B"),
+            ("n", "GPUs", n_gpu),
+            ("K", "cache read on one GPU", cache, "B"),
+            ("M", "all that one GPU reads", moved, "B"),
             ("t", "measured", seconds, "s"),
             ("BW", "memory bandwidth", gpu.bandwidth, "B/s"),
         ),
         (
-            Step("M = W / n + K", f"{num(size)} / {n_gpu} + K", moved, "B"),
+            Step("W / n + K", f"{size} / {n_gpu} + {cache}", moved, "B"),
             Step(
                 "M / t / BW",
                 f"{num(moved)} / {num(seconds)} / {num(gpu.bandwidth)}",
