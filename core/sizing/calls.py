@@ -40,6 +40,9 @@ from core.sizing.errors import SizingError
 from core.sizing.result import Number, Result
 
 
+BEYOND = "lead beyond what can be computed: some number is far too large or too small"
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     """A sizing function under the name by which it is called. unit: of its value, unless an input
@@ -233,14 +236,12 @@ def call(name: object, values: object, path: str = "") -> Answer:
     """Call a function with a JSON object. path: where the call lies, for errors (`cases[3]`)."""
     wanted = function(name, inputs.joined(path, "function"))
     where = inputs.joined(path, "inputs")
-    arguments = inputs.arguments(wanted.call, values, where)
-    with inputs.errors_below(where, ""):
-        try:
-            result = wanted.call(**arguments)
-        except OverflowError:
-            raise SizingError("", "these numbers lead beyond what can be computed") from None
-        if isinstance(result.value, float) and not math.isfinite(result.value):
-            raise SizingError("", "these numbers lead beyond what can be computed")
+    try:
+        result = inputs.build(wanted.call, values, where)
+    except OverflowError:
+        raise SizingError(where, BEYOND) from None
+    if isinstance(result.value, float) and not math.isfinite(result.value):
+        raise SizingError(where, BEYOND)
     assert isinstance(values, dict)
     return Answer(wanted.name, values, result)
 

@@ -16,13 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from core.sizing import catalog, checks, fields, gpus
 from core.sizing.architectures import model_from_config
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.gpus import GpuSpec
+
+T = TypeVar("T")
 
 _LARGEST_LIST = 100_000
 
@@ -77,6 +79,13 @@ def parameters(target: Callable[..., Any]) -> tuple[Parameter, ...]:
     return tuple(out)
 
 
+def build(target: Callable[..., T], values: object, path: str = "") -> T:
+    """Call a function, or make a dataclass, with a JSON object that lies at `path`."""
+    made = arguments(target, values, path)
+    with errors_below(path, ""):
+        return target(**made)
+
+
 def arguments(target: Callable[..., Any], values: object, path: str) -> dict[str, Any]:
     """Keyword arguments for `target` from a JSON object that lies at `path`."""
     given = _object(values, path)
@@ -88,17 +97,17 @@ def arguments(target: Callable[..., Any], values: object, path: str) -> dict[str
         names |= {"model", "config", *fields.NAMES}
     for name in given:
         if name not in names:
-            raise SizingError(f"{path}.{name}", _unknown(name, names, path))
+            raise SizingError(joined(path, name), _unknown(name, names))
     out: dict[str, Any] = {}
     for parameter in wanted:
-        where = f"{path}.{parameter.name}"
+        where = joined(path, parameter.name)
         if parameter is of_model:
             model = _model(given, stated, path)
             if model is not None:
                 out[parameter.name] = model
             elif parameter.required:
                 known = "a name of the catalogue, or config, what a config.json holds"
-                raise SizingError(f"{path}.model", f"is missing: give {known}")
+                raise SizingError(joined(path, "model"), f"is missing: give {known}")
         elif parameter.name in given:
             out[parameter.name] = _converted(given[parameter.name], parameter, where)
         elif parameter.required:
@@ -120,11 +129,11 @@ def _stated(given: Mapping[str, Any], inputs_of_its_own: set[str]) -> dict[str, 
 def _model(given: Mapping[str, Any], stated: Mapping[str, Any], path: str) -> ModelSpec | None:
     """The model that is meant, its geometry compared; None if there is no word of one."""
     if "model" in given and "config" in given:
-        raise SizingError(f"{path}.config", "stands beside model: give one of the two")
+        raise SizingError(joined(path, "config"), "stands beside model: give one of the two")
     if "model" in given:
-        model = model_named(given["model"], f"{path}.model")
+        model = model_named(given["model"], joined(path, "model"))
     elif "config" in given:
-        model = model_described(given["config"], f"{path}.config")
+        model = model_described(given["config"], joined(path, "config"))
     else:
         return None
     fields.check_agreement(model, stated, path)
@@ -132,7 +141,9 @@ def _model(given: Mapping[str, Any], stated: Mapping[str, Any], path: str) -> Mo
 
 
 def model_named(name: object, path: str = "model") -> ModelSpec:
-    """A model of the catalogue."""
+    """A model of the catalogue; one that is there already stays as it is."""
+    if isinstance(name, ModelSpec):
+        return name
     if not isinstance(name, str):
         raise SizingError(path, f"must be a name of the catalogue, not {checks.shown(name)}")
     with errors_below(path, "model"):
@@ -153,9 +164,7 @@ def gpu_meant(value: object, path: str = "gpu") -> GpuSpec:
         with errors_below(path, "gpu"):
             return gpus.get(value)
     if isinstance(value, dict):
-        own = arguments(gpus.custom, value, path)
-        with errors_below(path, ""):
-            return gpus.custom(**own)
+        return build(gpus.custom, value, path)
     raise SizingError(path, f"must be a GPU's name or an object, not {checks.shown(value)}")
 
 
@@ -230,9 +239,7 @@ def _as(kind: Any, value: Any, path: str) -> Any:
         named = _object(value, path)
         return {key: _any_of(inner[1], item, f"{path}.{key}") for key, item in named.items()}
     if is_dataclass(kind) and isinstance(kind, type):
-        made = arguments(kind, value, path)
-        with errors_below(path, ""):
-            return kind(**made)
+        return build(kind, value, path)
     raise TypeError(f"{path}: no rule for {kind}")
 
 
@@ -265,7 +272,7 @@ def _object(value: object, path: str) -> dict[str, Any]:
     return value
 
 
-def _unknown(name: str, names: set[str], path: str) -> str:
+def _unknown(name: str, names: set[str]) -> str:
     close = get_close_matches(name, sorted(names), n=3, cutoff=0.6)
     known = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(names))}"
     return f"is no input here; {known}"
