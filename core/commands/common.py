@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
+
+from core.errors import InputFileError
 
 
 def print_json(value: Any) -> None:
@@ -19,6 +22,26 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is less than 1")
     return value
+
+
+def json_argument(text: str, path: str) -> dict[str, Any]:
+    """A JSON object from the command line; `-` reads it from standard input. Bounded and strict."""
+    if text == "-":
+        return json_file(text, path)
+    from core.sizing import config_json
+
+    return config_json.parse(text, path)
+
+
+def json_file(source: str, path: str) -> dict[str, Any]:
+    """A JSON object from a file, or from standard input (`-`). Bounded and strict."""
+    from core.sizing import config_json
+
+    if source != "-":
+        return config_json.read(Path(source), path)
+    if sys.stdin is None:
+        raise InputFileError("standard input is closed")
+    return config_json.read(sys.stdin.buffer.read(config_json.MAX_BYTES + 1), path)
 
 
 class ProgressLine:

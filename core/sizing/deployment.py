@@ -1,0 +1,140 @@
+"""What is planned: a model on GPUs with an engine's settings, and what is known of its traffic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.sizing import blocks, checks, formats, kv_format, layout, tiers
+from core.sizing.errors import SizingError
+from core.sizing.geometry import ModelSpec
+from core.sizing.gpus import GpuSpec
+from core.sizing.kv_format import KVDtype, KVFormat
+from core.sizing.layout import Layout
+from core.sizing.pool import DEFAULT_MAX_NUM_SEQS, DEFAULT_UTILIZATION
+
+ALLOCATORS, EVICTIONS = ("paged", "contiguous"), ("lru", "fifo", "lfu")
+
+_MOST_TOKENS, _MOST_SEQS = 1 << 30, 1 << 20
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Inputs of a plan; all but the model and the GPU have a default. Refused by field name.
+
+    Hardware: tp GPUs of each of pp stages, dp replicas; attention_dp groups of one replica.
+    context: tokens of each sequence. prompt: of them, how many are prefilled (all). prefix_tokens:
+    of them, how many all sequences share. max_model_len: the longest allowed sequence, which a
+    contiguous allocator reserves (context).
+    Bytes: weight_dtype with embedding_dtype, group_size and scale_bytes where they matter; params
+    instead of the config's count; kv_dtype, a name or an object (`kv_format`).
+    overhead_bytes: all that is neither weights nor cache; None: a bound on activations, and
+    `plan.FIXED_OVERHEAD` for context, graphs and buffers.
+    mfu, mbu: shares of the dense peak and of the bandwidth that kernels reach.
+    Traffic, None where it is not known: users, sequences wanted at once; hit_rate of the prefix
+    cache; ttft_s and itl_s, limits on the first token and between tokens; fleet_gpus, of all
+    replicas. evaluated: the quantised cache was, on one's own tasks. disaggregated: prefill and
+    decode on GPUs of their own. offload: the tier that preempted sequences go to.
+    """
+
+    model: ModelSpec
+    gpu: GpuSpec
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    attention_dp: int = 1
+    context: int = 4096
+    prompt: int | None = None
+    prefix_tokens: int = 0
+    max_model_len: int | None = None
+    weight_dtype: str = "bf16"
+    embedding_dtype: str | None = None
+    group_size: int | None = None
+    scale_bytes: float = 2
+    params: float | None = None
+    kv_dtype: KVDtype = "bf16"
+    gpu_memory_utilization: float = DEFAULT_UTILIZATION
+    overhead_bytes: float | None = None
+    block_size: int = 16
+    max_num_seqs: int = DEFAULT_MAX_NUM_SEQS
+    max_num_batched_tokens: int = 8192
+    allocator: str = "paged"
+    prefix_cache: bool = True
+    eviction: str = "lru"
+    mfu: float = 0.5
+    mbu: float = 1.0
+    users: int | None = None
+    hit_rate: float | None = None
+    ttft_s: float | None = None
+    itl_s: float | None = None
+    fleet_gpus: int | None = None
+    evaluated: bool = False
+    disaggregated: bool = False
+    offload: str | None = None
+    price_per_gpu_hour: float | None = None
+
+    def __post_init__(self) -> None:
+        layout.check(self.model, self.layout)
+        formats.get(self.weight_dtype, "weight_dtype")
+        kv_format.of(self.kv_dtype, "kv_dtype")
+        checks.whole(self.context, "context", 1, _MOST_TOKENS)
+        checks.whole(self.block_size, "block_size", 1, blocks.MAX_BLOCK_SIZE)
+        checks.whole(self.max_num_seqs, "max_num_seqs", 1, _MOST_SEQS)
+        checks.whole(self.max_num_batched_tokens, "max_num_batched_tokens", 1, _MOST_TOKENS)
+        checks.choice(self.allocator, "allocator", ALLOCATORS)
+        checks.choice(self.eviction, "eviction", EVICTIONS)
+        self._check_tokens()
+        self._check_shares()
+
+    def _check_tokens(self) -> None:
+        if self.prompt is not None:
+            checks.whole(self.prompt, "prompt", 1, self.context)
+        if self.max_model_len is not None:
+            checks.whole(self.max_model_len, "max_model_len", self.context, _MOST_TOKENS)
+        checks.whole(self.prefix_tokens, "prefix_tokens", 0, self.context)
+        if self.allocator == "contiguous" and self.prefix_tokens:
+            raise SizingError("prefix_tokens", "contiguous reservations share nothing")
+        for name in ("users", "fleet_gpus"):
+            value = getattr(self, name)
+            if value is not None:
+                checks.whole(value, name, 1)
+
+    def _check_shares(self) -> None:
+        for name in ("gpu_memory_utilization", "mfu", "mbu"):
+            checks.number(getattr(self, name), name, 0.0, 1.0, above=True)
+        if self.hit_rate is not None:
+            checks.share(self.hit_rate, "hit_rate")
+        for name in ("ttft_s", "itl_s", "price_per_gpu_hour"):
+            value = getattr(self, name)
+            if value is not None:
+                checks.positive(value, name)
+        if self.overhead_bytes is not None:
+            checks.number(self.overhead_bytes, "overhead_bytes")
+        if self.offload is not None:
+            tiers.get(self.offload, "offload")
+
+    @property
+    def layout(self) -> Layout:
+        return layout.of(self.tp, self.pp, self.dp, self.attention_dp)
+
+    @property
+    def kv_format(self) -> KVFormat:
+        return kv_format.of(self.kv_dtype, "kv_dtype")
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.context if self.prompt is None else self.prompt
+
+    @property
+    def longest(self) -> int:
+        """Tokens that a contiguous allocator reserves for a sequence."""
+        return self.context if self.max_model_len is None else self.max_model_len
+
+    @property
+    def schedulers(self) -> int:
+        """Schedulers, each with max_num_seqs and a token budget of its own."""
+        return self.dp * self.attention_dp
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of this plan."""
+        return self.tp * self.pp * self.dp

@@ -1,0 +1,159 @@
+"""A plan as a person reads it in a terminal: every number with its unit and what it is of."""
+
+from __future__ import annotations
+
+from core.sizing.advice import NOTICE, PASS, PROBLEM, UNKNOWN, Finding
+from core.sizing.plan import Plan
+from core.sizing.result import CONVENTION, LITERATURE, Result
+from core.sizing.units import both
+
+_SCOPES = {"layer": "a layer", "gpu": "a GPU", "replica": "a replica", "model": "the whole model"}
+_ROWS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "WEIGHTS",
+        (
+            ("params", "parameters"),
+            ("active_params", "of them active for a token"),
+            ("weights", "weights"),
+            ("weights_per_gpu", "weights on the fullest GPU"),
+        ),
+    ),
+    (
+        "MEMORY",
+        (
+            ("overhead", "neither weights nor cache"),
+            ("kv_pool_per_gpu", "left for the KV cache"),
+        ),
+    ),
+    (
+        "KV CACHE",
+        (
+            ("kv_per_token", "a token"),
+            ("kv_per_token_per_gpu", "a token"),
+            ("kv_replication", "copies of each key and value"),
+            ("fixed_state", "fixed state of a sequence"),
+            ("kv_per_sequence", "a sequence"),
+            ("block", "a block"),
+            ("num_blocks", "blocks"),
+            ("blocks_per_sequence", "blocks of a sequence"),
+            ("last_block_waste", "empty slots of a last block, on average"),
+        ),
+    ),
+    (
+        "SEQUENCES AT ONCE",
+        (
+            ("held_paged", "memory holds, in blocks"),
+            ("held_fractional", "memory holds, to the token"),
+            ("held_contiguous", "memory holds, contiguous"),
+            ("streams", "run at once"),
+            ("balance_batch", "cache as large as the weights at"),
+        ),
+    ),
+    (
+        "TIME",
+        (
+            ("ridge", "ridge of the roofline"),
+            ("attention_intensity", "intensity of decode's attention"),
+            ("saturating_batch", "batch that saturates the matrices"),
+            ("prefill", "prefill of a prompt, alone"),
+            ("decode_alone", "decode step, one sequence"),
+            ("decode_full", "decode step, all sequences"),
+            ("output_rate", "output, decoding alone"),
+            ("cost", "output tokens"),
+        ),
+    ),
+)
+
+
+def render(plan: Plan, findings: list[Finding], explain: bool = False) -> str:
+    """The plan as text. explain: with each number's steps, and the rules that pass."""
+    lines = [*_head(plan), ""]
+    results = plan.results()
+    for title, rows in _ROWS:
+        lines.append(title)
+        for name, label in rows:
+            if name in results and not _idle(name, results[name]):
+                lines += _row(label, results[name], explain)
+        lines.append("")
+    lines += _bounds(plan)
+    lines += ["", *_advice(findings, explain)]
+    return "\n".join(lines)
+
+
+def _head(plan: Plan) -> list[str]:
+    d = plan.deployment
+    split = ", ".join(
+        f"{name} {value}"
+        for name, value in (("tp", d.tp), ("pp", d.pp), ("dp", d.dp), ("attention dp", d.attention_dp))
+        if value > 1
+    )
+    gpus = f"{d.gpus} × {d.gpu.title}" + (f" ({split})" if split else "")
+    lines = [
+        f"{d.model.name} on {gpus}",
+        f"weights {d.weight_dtype}, KV cache {d.kv_format.name}, {d.context:,} tokens a sequence, "
+        f"blocks of {d.block_size}, {d.gpu_memory_utilization:.0%} of memory",
+        f"MFU {d.mfu:g}, MBU {d.mbu:g}; GB = 10⁹ bytes, GiB = 2³⁰",
+    ]
+    lines += [f"warning: {text}" for text in plan.warnings]
+    lines += [f"note: {text}" for text in plan.notes]
+    return lines
+
+
+def _idle(name: str, result: Result) -> bool:
+    """Whether a row would say nothing: no state, no copies."""
+    return (name, result.value) in (("fixed_state", 0), ("kv_replication", 1.0))
+
+
+def _row(label: str, result: Result, explain: bool) -> list[str]:
+    scope = _SCOPES.get(result.scope, "")
+    basis = {CONVENTION: "by convention", LITERATURE: "as reported"}.get(result.basis, "")
+    remark = ", ".join(part for part in (scope, basis) if part)
+    lines = [f"  {label:<40}{quantity(result):<44}{remark}".rstrip()]
+    if result.value is None or explain:
+        lines += [f"      {note}" for note in result.notes]
+    if explain:
+        for one in result.symbols:
+            value = f"{one.value:,}" if isinstance(one.value, int) else f"{one.value}"
+            lines.append(f"      {one.symbol}: {one.meaning} = {value} {one.unit}".rstrip())
+        for step in result.steps:
+            value = f"{step.value:,}" if isinstance(step.value, int) else f"{step.value:.6g}"
+            put_in = f" = {step.substituted}" if step.substituted else ""
+            lines.append(f"      {step.formula}{put_in} = {value} {step.unit}")
+        if result.source:
+            lines.append(f"      source: {result.source}")
+    return lines
+
+
+def quantity(result: Result) -> str:
+    """A value with its unit; bytes in full and in both GB and GiB."""
+    value, unit = result.value, result.unit
+    if value is None:
+        return "none"
+    if unit == "B":
+        return f"{value:,} B" if value < 1000 else f"{value:,.12g} B = {both(value)}"
+    if unit == "s":
+        return f"{value * 1000:,.4g} ms" if value < 1 else f"{value:,.4g} s"
+    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    return f"{shown} {unit}"
+
+
+def _bounds(plan: Plan) -> list[str]:
+    bounds = ", ".join(f"{name} {value:,}" for name, value in plan.bounds.items())
+    if not plan.binding:
+        return ["BOUNDS  none: a sequence keeps nothing"]
+    return [f"BOUNDS  of one scheduler: {bounds}; {plan.binding} binds"]
+
+
+def _advice(findings: list[Finding], explain: bool) -> list[str]:
+    counts = {s: sum(one.status == s for one in findings) for s in (PROBLEM, NOTICE, UNKNOWN, PASS)}
+    shown = "; ".join(f"{count} {status}" for status, count in counts.items() if count)
+    lines = [f"ADVICE  {shown}"]
+    for one in sorted(findings, key=lambda f: (PROBLEM, NOTICE, UNKNOWN, PASS).index(f.status)):
+        if one.status == PASS and not explain:
+            continue
+        rule = one.rule
+        lines.append(f"  {one.status}: {rule.title}. {one.saw}")
+        lines.append(f"      rule ({rule.basis}; {rule.source}): {rule.rule}")
+        if one.status != PASS:
+            lines.append(f"      {rule.mend}")
+    return lines
