@@ -171,7 +171,7 @@ def _compare(part: Part, printed: Printed, value: Value, call: Evaluate, path: s
     agreement = _agreement(part, printed, value, call, path)
     computed = _shown(value, printed)
     literal, binary = agreement.get("printed"), agreement.get("binary")
-    if literal and not (literal == "rounded" and binary == "exact"):
+    if literal == "exact" or (literal and binary != "exact"):
         for case, expression in part.but:
             other = evaluate(expression, call, f"{path}.but")
             if printed.agrees(other.exact) != "exact":
@@ -179,7 +179,8 @@ def _compare(part: Part, printed: Printed, value: Value, call: Evaluate, path: s
                 return found("right-with-rounding", reason)
         if literal == "exact":
             return found("right", f"{printed}: {computed}")
-        return found("right-with-rounding", f"{printed} rounds {computed}")
+        how = "rounds" if literal == "rounded" else "cuts"
+        return found("right-with-rounding", f"{printed} {how} {computed}")
     if binary and part.binary is not None:
         return found("right-with-rounding", f"{printed} holds in GiB: in GB it is {computed}")
     if binary:
@@ -193,6 +194,8 @@ def _compare(part: Part, printed: Printed, value: Value, call: Evaluate, path: s
             return found("inconsistent", reason)
     if part.own_numbers:
         return found("inconsistent", f"{printed}, but its own numbers give {computed}")
+    if value.exact is None:
+        return found("wrong", f"{printed}: there is no such number")
     return found("wrong", f"{printed}: it is {computed}")
 
 
@@ -204,8 +207,9 @@ def _agreement(
     out: dict[Reading, Agreement] = {}
     for reading, factor in printed.factors():
         number = in_gib if reading == "binary" else value
-        if (agrees := printed.agrees(number.exact, factor)) and reading not in out:
-            out[reading] = agrees
+        agrees = printed.agrees(number.exact, factor)
+        if agrees and reading not in out and (reading == "printed" or agrees != "cut"):
+            out[reading] = agrees  # two leniences at once, another unit and a cut, would be luck
     if "binary" not in dict(printed.factors()) and (agrees := printed.agrees(in_gib.exact)):
         out["binary"] = agrees  # users, shares: only what they are computed from has two readings
     return out

@@ -65,7 +65,7 @@ class Value:
         return self.exact.numerator if self.exact.denominator == 1 else float(self.exact)
 
 
-def evaluate(expression: object, call: Evaluate, path: str = "", depth: int = 0) -> Value:
+def evaluate(expression: object, call: Evaluate, path: str, depth: int = 0) -> Value:
     """The value of an expression. Raises SizingError where one is malformed, divides by zero or
     calls what the library refuses; the error's path leads there."""
     if depth > _DEEPEST:

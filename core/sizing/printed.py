@@ -28,7 +28,7 @@ Reading = Literal["printed", "binary", "mixed"]
 """Of a unit: as it is printed; a decimal prefix that stands for powers of 1,024; one that mixes
 1,000 and 1,024 (0.320 "MB" for 327,680 B, which are 320 KiB)."""
 
-Agreement = Literal["exact", "rounded", ""]
+Agreement = Literal["exact", "rounded", "cut", ""]
 
 CLOSE: Final = Fraction(1, 1000)
 """Within one in a thousand a printed number is the computed one; further off it is a rounding."""
@@ -58,7 +58,8 @@ class Printed:
         """Whether a value in base units is this number, one unit being `factor` (as printed).
 
         exact: to the printed digits and within one in a thousand, or within the range or bound.
-        rounded: the digits are its rounding, or its cut, but the value lies further off.
+        rounded: the digits are its rounding, but the value lies further off; cut: its digits with
+        the rest cut off.
         """
         if value is None:
             return ""
@@ -77,8 +78,10 @@ class Printed:
         off = abs(scaled - self.low)
         if off <= self.step / 2 and off <= abs(self.low) * CLOSE:
             return "exact"
+        if off <= self.step / 2:
+            return "rounded"
         cut = abs(self.low) <= abs(scaled) < abs(self.low) + self.step and scaled * self.low >= 0
-        return "rounded" if off <= self.step / 2 or cut else ""
+        return "cut" if cut else ""
 
     def can_equal(self, other: Printed) -> bool:
         """Whether one quantity can be printed both ways. Other units: not compared, so True."""
