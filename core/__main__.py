@@ -12,7 +12,7 @@ from io import TextIOWrapper
 from typing import NoReturn
 
 try:
-    from core.commands import calibrate, generate, models, record, replay, simulate
+    from core.commands import calibrate, claims, generate, models, record, replay, simulate
 except ModuleNotFoundError as missing:
     print(
         f"error: {missing.name} is not installed for this Python; `make run` puts it into .venv "
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="python -m core", description="KV Scope's engine, from a shell.")
     top.add_argument("--version", action="version", version=VERSION)
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in (generate, simulate, record, replay, models, calibrate):
+    for command in (generate, simulate, record, replay, models, calibrate, claims):
         command.add(commands)
     return top
 

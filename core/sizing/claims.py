@@ -18,7 +18,7 @@ engine's default); the part then says why and from where.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -84,8 +84,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of a part. value: the computed one. reading: how the printed number must be read
-    to hold. holds: the readings of its units under which it does. reason: one line."""
+    """What became of a part. reason: one line. value: the computed one, in the base unit. holds:
+    the readings of its units under which the printed number is right."""
 
     part: Part
     verdict: Verdict
@@ -93,17 +93,59 @@ class Finding:
     value: Value | None = None
     holds: frozenset[Reading] = frozenset()
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON. value is null for what is not computed, and if there is no such number."""
+        part, value = self.part, self.value
+        calls = () if value is None else value.calls
+        return {
+            "what": part.what,
+            "printed": str(part.printed) if part.printed else part.formula or None,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "source": part.source,
+            "value": None if value is None else value.number,
+            "unit": part.printed.base if part.printed else part.unit,
+            "expression": None if value is None else value.text,
+            "calls": [
+                {
+                    "function": call.function,
+                    "inputs": dict(call.inputs),
+                    "value": call.result.value,
+                    "unit": call.result.unit,
+                    "derivation": call.result.derivation(),
+                }
+                for call in calls
+            ],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A claim's verdict. typed: it rests on a judged part. reasons: of each part, then of each
-    contradiction."""
+    """A claim's verdict. typed: it rests on a judged part. conflicts: between its parts, and with
+    the claims that it contradicts."""
 
     claim: Claim
     verdict: Verdict
     typed: bool
     findings: tuple[Finding, ...]
-    reasons: tuple[str, ...]
+    conflicts: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: the claim, its verdict, and of each part the value with the calls behind it."""
+        claim = self.claim
+        return {
+            "id": claim.id,
+            "source": claim.source,
+            "section": claim.section,
+            "topic": claim.topic,
+            "says": claim.says,
+            "verdict": self.verdict,
+            "typed": self.typed,
+            "parts": [finding.to_dict() for finding in self.findings],
+            "conflicts": list(self.conflicts),
+            "explanation": claim.explanation,
+            "assumptions": list(claim.assumptions),
+        }
 
 
 def judge(claims: Sequence[Claim], call: Evaluate | None = None) -> dict[str, Judgement]:
@@ -123,9 +165,9 @@ def judge(claims: Sequence[Claim], call: Evaluate | None = None) -> dict[str, Ju
     return {claim.id: _judgement(claim, findings) for claim in claims}
 
 
-def counts(judgements: Mapping[str, Judgement]) -> dict[Verdict, int]:
+def counts(judgements: Iterable[Judgement]) -> dict[Verdict, int]:
     """How many claims have each verdict."""
-    found = [judgement.verdict for judgement in judgements.values()]
+    found = [judgement.verdict for judgement in judgements]
     return {verdict: found.count(verdict) for verdict in VERDICTS}
 
 
@@ -217,7 +259,6 @@ def _agreement(
 
 def _judgement(claim: Claim, all_findings: Mapping[str, tuple[Finding, ...]]) -> Judgement:
     findings = all_findings[claim.id]
-    reasons = [finding.reason for finding in findings]
     lead, rest = findings[0], findings[1:]
     verdict = lead.verdict
     conflicts = _conflicts_within(findings)
@@ -235,7 +276,7 @@ def _judgement(claim: Claim, all_findings: Mapping[str, tuple[Finding, ...]]) ->
         elif any(finding.verdict == "right-with-rounding" for finding in rest):
             verdict = "right-with-rounding"
     typed = lead.part.judged is not None
-    return Judgement(claim, verdict, typed, findings, (*reasons, *conflicts))
+    return Judgement(claim, verdict, typed, findings, tuple(conflicts))
 
 
 def _conflicts_within(findings: tuple[Finding, ...]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from core.__main__ import main
 from core.sizing import calls, claims, expressions, ledger
 from core.sizing.errors import SizingError
 from core.sizing.result import Result
@@ -51,10 +52,9 @@ def _ledger_with(id: str, change: Any) -> dict[str, claims.Judgement]:
 
 def test_every_claim_is_recomputed_and_the_verdicts_are_these() -> None:
     judged = _judged()
-    assert claims.counts(judged) == COUNTS
+    assert claims.counts(judged.values()) == COUNTS
     sources = Counter(judgement.claim.source for judgement in judged.values())
     assert sources == {"lesson": 96, "chapter": 201}
-    assert all(judgement.reasons for judgement in judged.values())
 
 
 def test_ids_are_unique_and_one_that_is_not_is_refused() -> None:
@@ -182,7 +182,7 @@ def test_a_contradiction_is_computed_from_both_claims() -> None:
     assert judged["B022"].findings[0].verdict == "right"
     assert judged["B022"].verdict == judged["B023"].verdict == "inconsistent"
     # 32 and 125 users for one and the same case.
-    assert "B081: 32 users and 125 users" in judged["B065"].reasons[-1]
+    assert "B081: 32 users and 125 users" in judged["B065"].conflicts[0]
 
     def contradict(id: str) -> Any:
         return lambda claim: claim.update(contradicts=[id])
@@ -239,3 +239,33 @@ def test_a_missing_or_broken_file_is_one_sentence(tmp_path: Any) -> None:
     (tmp_path / "claims.json").write_text('{"schema": 1, "schema": 2}')
     with pytest.raises(SizingError, match="appears twice"):
         ledger.load(tmp_path / "claims.json")
+
+
+def test_the_command_lists_counts_and_shows_one_derivation(capsys: Any) -> None:
+    assert main(["claims", "--verdict", "wrong", "--source", "lesson"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8 and lines[-1].startswith("0 right, ") and "7 wrong" in lines[-1]
+
+    assert main(["claims", "B009"]) == 0
+    shown = capsys.readouterr().out
+    assert "1,310,720 B: it is 1,342,177,280 B" in shown
+    assert "kv_bytes_sequence(model=llama-3-70b, tokens=4,096, dtype=bf16)" in shown
+
+    assert main(["claims", "B009", "--json"]) == 0
+    (claim,) = json.loads(capsys.readouterr().out)
+    part = claim["parts"][0]
+    assert (claim["verdict"], part["value"], part["unit"]) == ("wrong", 1342177280, "B")
+    assert part["calls"][0]["derivation"]["steps"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["b009"], "id: 'b009' is no claim; near it: B009"),
+        (["--verdict", "false"], "verdict: must be one of right"),
+        (["--source", "book"], "source: must be one of lesson, chapter"),
+    ],
+)
+def test_the_command_refuses_with_one_line(arguments: list[str], message: str, capsys: Any) -> None:
+    assert main(["claims", *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -106,7 +106,7 @@ def test_one_quantity_in_two_prints() -> None:
     ],
 )
 def test_what_is_no_printed_number_is_refused(content: dict[str, Any]) -> None:
-    with pytest.raises(SizingError, match="^printed"):
+    with pytest.raises(SizingError, match=r"^printed"):
         printed.read(content, "printed")
 
 
