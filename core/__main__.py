@@ -15,6 +15,7 @@ try:
     from core.commands import (
         calc,
         calibrate,
+        claims,
         generate,
         gpus,
         models,
@@ -46,7 +47,10 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="python -m core", description="KV Scope's engine, from a shell.")
     top.add_argument("--version", action="version", version=VERSION)
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in (generate, simulate, record, replay, size, calc, models, gpus, calibrate):
+    for command in (
+        *(generate, simulate, record, replay),
+        *(size, calc, claims, models, gpus, calibrate),
+    ):
         command.add(commands)
     return top
 
