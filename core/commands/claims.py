@@ -11,6 +11,7 @@ from core.sizing.errors import SizingError
 
 if TYPE_CHECKING:
     from core.sizing.claims import Judgement
+    from core.sizing.result import Step
 
 
 def add(commands: Any) -> None:
@@ -36,10 +37,9 @@ def run(args: argparse.Namespace) -> int:
     judged = claims.judge(ledger.load())
     if args.id is not None:
         if args.id not in judged:
-            close = ", ".join(get_close_matches(args.id.upper(), judged, n=3, cutoff=0.6))
-            raise SizingError(
-                "id", f"{args.id[:40]!r} is no claim{f'; near: {close}' if close else ''}"
-            )
+            close = get_close_matches(args.id.upper(), judged, n=1, cutoff=0.7)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise SizingError("id", f"{args.id[:40]!r} is no claim{hint}")
         judged = {args.id: judged[args.id]}
     chosen = [
         one
@@ -54,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         for one in chosen:
             print(f"{one.claim.id}  {one.verdict:20}  {one.claim.says}")
-        print(", ".join(f"{count} {verdict}" for verdict, count in claims.counts(chosen).items()))
+        counts = claims.counts(chosen).items()
+        print(", ".join(f"{count} {verdict}" for verdict, count in counts if count) or "none")
     return 0
 
 
@@ -62,14 +63,21 @@ def _print(one: Judgement) -> None:
     claim = one.claim
     print(f"{claim.id}  {claim.source}, {claim.section}: {claim.says}")
     print(f"{one.verdict}{' (by a fact, not computed)' if one.typed else ''}: {claim.explanation}")
+    shown: set[str] = set()
     for finding in one.findings:
         print(f"  {finding.part.what}: {finding.reason}")
-        if finding.value is not None:
+        if finding.value is not None and finding.value.text not in shown:
+            shown.add(finding.value.text)  # parts often print one value in two units
             print(f"      = {finding.value.text}")
             for call in finding.value.calls:
                 for step in call.result.steps:
-                    print(f"      {step.formula} = {step.substituted} = {step.value:,} {step.unit}")
+                    print(f"      {step.formula} = {step.substituted} = {_number(step)}")
     for conflict in one.conflicts:
         print(f"  contradicts {conflict}")
     for assumption in claim.assumptions:
         print(f"  assumes: {assumption}")
+
+
+def _number(step: Step) -> str:
+    value = step.value
+    return f"{value:,} {step.unit}" if isinstance(value, int) else f"{value:,.6g} {step.unit}"

@@ -244,7 +244,7 @@ def test_a_missing_or_broken_file_is_one_sentence(tmp_path: Any) -> None:
 def test_the_command_lists_counts_and_shows_one_derivation(capsys: Any) -> None:
     assert main(["claims", "--verdict", "wrong", "--source", "lesson"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 8 and lines[-1].startswith("0 right, ") and "7 wrong" in lines[-1]
+    assert len(lines) == 8 and lines[-1] == "7 wrong"
 
     assert main(["claims", "B009"]) == 0
     shown = capsys.readouterr().out
@@ -261,7 +261,7 @@ def test_the_command_lists_counts_and_shows_one_derivation(capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["b009"], "id: 'b009' is no claim; near it: B009"),
+        (["b009"], "id: 'b009' is no claim; did you mean B009?"),
         (["--verdict", "false"], "verdict: must be one of right"),
         (["--source", "book"], "source: must be one of lesson, chapter"),
     ],
