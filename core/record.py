@@ -79,7 +79,7 @@ def _warm_up(runner: ModelRunner, scenario: Scenario) -> None:
 
 
 def verify_tokens(run: Run) -> None:
-    """Run the model again, on the recorded kind of device and dtype; the tokens must be the same.
+    """Run the model again, on the recorded device, dtype and kernels; the tokens must be the same.
 
     Texts must be too, and log-probabilities within 1e-3: a rerun computes the same numbers, but
     another processor or number of threads may add float32 numbers up in another order. (In bf16
@@ -100,6 +100,13 @@ def verify_tokens(run: Run) -> None:
     if again.header["source"]["device"] != source["device"]:
         raise UnsupportedError(
             f"recorded on {source['device']}, this is {again.header['source']['device']}"
+        )
+    # In float32 both give the same tokens; in bfloat16 each rounds in other places.
+    used, used_again = (h["source"].get("kernels", "torch") for h in (run.header, again.header))
+    if used != used_again and source["dtype"] != "float32":
+        raise UnsupportedError(
+            f"recorded with {used} kernels, run here with {used_again}: in {source['dtype']} they "
+            "round in different places"
         )
     tokens, tokens_again = output_tokens(run), output_tokens(again)
     for name in sorted({*tokens, *tokens_again}):

@@ -8,8 +8,11 @@ import torch
 from model_driver import Driver, generate
 from test_cpu_kernels import kernels  # noqa: F401 (a fixture: skips where there are none)
 
+from core.errors import UnsupportedError
 from core.model.cache import cache_dir
 from core.model.model_runner import ModelRunner
+from core.record import record, verify_tokens
+from core.scenario import Scenario
 from kernels.cpu import build
 
 PROMPTS = [[5, 6, 7], list(range(9, 60)), [200, 100, 50, 25] * 7, [3]]
@@ -87,3 +90,23 @@ def test_float32_takes_torch_s_path(directory):
 def test_smollm_runs_compiled(kernels, model_dir):  # noqa: F811
     assert cache_dir().exists()
     assert runner(model_dir, "bfloat16").model.compiled
+
+
+def test_a_run_is_verified_only_by_the_kernels_that_recorded_it(kernels, directory):  # noqa: F811
+    scenario = Scenario.from_dict(
+        {
+            "schema": "scenario/1",
+            "model": str(directory),
+            "engine": {"num_blocks": 16, "block_size": 4, "max_model_len": 64},
+            "requests": [{"id": "A", "prompt_tokens": PROMPTS[2], "max_tokens": 6}],
+        }
+    )
+    run = record(scenario, device="cpu")
+    assert run.header["source"]["kernels"] == "compiled"
+    verify_tokens(run)
+    run.header["source"]["kernels"] = "torch"
+    with pytest.raises(UnsupportedError, match="torch kernels, run here with compiled"):
+        verify_tokens(run)
+    del run.header["source"]["kernels"]  # of runs before there were any
+    with pytest.raises(UnsupportedError, match="torch kernels"):
+        verify_tokens(run)
