@@ -50,8 +50,8 @@ class Calibration:
 
     processor: with the number of threads, for a CPU. kernels: "compiled" if ours were among those
     measured, else "torch". read_bytes_per_s: a sum over an array far larger than the caches.
-    matmul_flops_per_s: of a square product by dtype; "… packed" in oneDNN's own layout, "… compiled"
-    by our kernels, where these work; int8 with its activations' scaling.
+    matmul_flops_per_s: of a square product by dtype; "… packed" in oneDNN's own layout and
+    "… compiled" by our kernels, where these work; int8 with its activations' scaling.
     """
 
     device: str
