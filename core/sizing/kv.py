@@ -19,7 +19,7 @@ from core.sizing.geometry import ModelSpec, SharedKV
 from core.sizing.kv_format import KVDtype, KVFormat
 from core.sizing.kv_layers import LayerBytes
 from core.sizing.layout import Layout
-from core.sizing.result import Result, Step
+from core.sizing.result import Result
 from core.sizing.units import both
 
 SCOPES = ("layer", "gpu", "model")

@@ -119,7 +119,7 @@ def length_symbol(length: int) -> Symbol:
 def state_steps(
     model: ModelSpec, fmt: KVFormat, split: int
 ) -> tuple[tuple[Step, ...], tuple[Symbol, ...]]:
-    """Fixed state on one of `split` GPUs: a step and a symbol for each part of each kind of layer."""
+    """Fixed state on one of `split` GPUs: a step and a symbol for each part."""
     steps: list[Step] = []
     letters: dict[str, Symbol] = {}
     for layer, count in model.layer_groups:
