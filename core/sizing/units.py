@@ -42,10 +42,10 @@ def convert(value: float, from_: str, to: str) -> Result:
     """
     table = _RATES if isinstance(from_, str) and from_.endswith("/s") else SIZES
     for unit, path in ((from_, "from_"), (to, "to")):
-        if unit not in table:
+        if not isinstance(unit, str) or unit not in table:
             other = _RATES if table is SIZES else SIZES
             kind = "rate" if table is SIZES else "size"
-            if unit in other:
+            if isinstance(unit, str) and unit in other:
                 raise SizingError(path, f"{unit} is a {kind}, and {from_} is not")
             checks.choice(unit, path, tuple(table))
     amount = exact(value, "value", minimum=-float("inf"))
