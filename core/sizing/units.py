@@ -8,8 +8,7 @@ from core.sizing import checks
 from core.sizing.errors import SizingError
 from core.sizing.result import Result, Step, symbols
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-GB = 10**9
+MIB, GIB = 1 << 20, 1 << 30
 
 _DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
