@@ -8,6 +8,7 @@ that lie apart from the numbers are not here but in `scales`.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.sizing.errors import SizingError
@@ -109,12 +110,11 @@ _ALIASES = {
 }
 
 
-def names() -> tuple[str, ...]:
-    return tuple(FORMATS)
+def get(name: str, path: str = "dtype", also: Iterable[str] = ()) -> Format:
+    """A format by its name (any case) or a common spelling of it.
 
-
-def get(name: str, path: str = "dtype") -> Format:
-    """A format by its name (any case) or a common spelling of it. Raises SizingError at `path`."""
+    also: other names that would do where this is asked, for the hint. Raises SizingError at `path`.
+    """
     if not isinstance(name, str):
         raise SizingError(path, f"must be the name of a format, not {type(name).__name__}")
     found = FORMATS.get(name)
@@ -122,8 +122,9 @@ def get(name: str, path: str = "dtype") -> Format:
         key = name.strip().lower()
         found = FORMATS.get(_ALIASES.get(key, key))
     if found is None:
-        near = difflib.get_close_matches(name.lower(), [*FORMATS, *_ALIASES], 3)
-        hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(FORMATS)}"
+        near = difflib.get_close_matches(name.lower(), [*FORMATS, *also, *_ALIASES], 3)
+        known = ", ".join((*FORMATS, *also))
+        hint = f"did you mean {', '.join(near)}?" if near else f"known: {known}"
         raise SizingError(path, f"there is no format {name[:40]!r}; {hint}")
     return found
 

@@ -19,7 +19,7 @@ from core.sizing.geometry import ModelSpec, SharedKV
 from core.sizing.kv_format import KVDtype, KVFormat
 from core.sizing.kv_layers import LayerBytes
 from core.sizing.layout import Layout
-from core.sizing.result import Result, Step
+from core.sizing.result import Result
 from core.sizing.units import both
 
 SCOPES = ("layer", "gpu", "model")
@@ -178,20 +178,11 @@ def fixed_state_bytes(
     where = layout.of(tp)
     if scope == "model" and where is not layout.ONE_GPU:
         raise SizingError("tp", 'the whole model has no tp: ask for scope "gpu"')
-    rows = [row for row in kv_layers.of_stages(model, fmt, where)[0] if row.state]
-    steps = [
-        Step("layers · state", f"{row.count} · {row.state}", row.count * row.state, "B")
-        for row in rows
-    ]
-    notes = () if rows else ("no layer of this model keeps a fixed state",)
-    return Result(
-        kv_layers.state(rows),
-        "B",
-        kv_text.state_symbols(model, fmt),
-        kv_text.with_sum(steps, "B"),
-        scope=scope,
-        notes=notes,
-    )
+    rows = kv_layers.of_stages(model, fmt, where)[0]
+    value = kv_layers.state(rows)
+    steps, letters = kv_text.state_steps(model, fmt, where.head_split)
+    notes = () if value else ("no layer of this model keeps a fixed state",)
+    return Result(value, "B", letters, steps, scope=scope, notes=notes)
 
 
 def _one_layer(model: ModelSpec, fmt: KVFormat, layer: int | None) -> Result:

@@ -138,7 +138,7 @@ def _can_scale(fmt: Format) -> bool:
 def _plain(name: str, path: str) -> KVFormat:
     if name in LAYOUTS:
         return LAYOUTS[name]
-    fmt = formats.get(name, path)
+    fmt = formats.get(name, path, LAYOUTS)
     return KVFormat(fmt, fmt)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.sizing import scales
+from core.sizing import formats, scales
 from core.sizing.formats import Format
 from core.sizing.geometry import FixedState, KVHeads, Latent, LayerCache, ModelSpec
 from core.sizing.kv_format import KVFormat
@@ -116,17 +116,29 @@ def length_symbol(length: int) -> Symbol:
     return Symbol("S", "length of the sequence", length, "tokens")
 
 
-def state_symbols(model: ModelSpec, fmt: KVFormat) -> tuple[Symbol, ...]:
-    """The parts of the fixed states, each kind of layer once."""
-    out: list[Symbol] = []
+def state_steps(
+    model: ModelSpec, fmt: KVFormat, split: int
+) -> tuple[tuple[Step, ...], tuple[Symbol, ...]]:
+    """Fixed state on one of `split` GPUs: a step and a symbol for each part."""
+    steps: list[Step] = []
+    letters: dict[str, Symbol] = {}
     for layer, count in model.layer_groups:
         for fixed in (layer.cache, layer.state):
-            if isinstance(fixed, FixedState):
-                for name, elements, width in fixed.parts:
-                    kept = f"{width} B each" if width else fmt.state_format.name
-                    meaning = f"{name} of {count} {fixed.kind} layers, {kept}"
-                    out.append(Symbol("state", meaning, elements, "numbers"))
-    return tuple(out)
+            if not isinstance(fixed, FixedState):
+                continue
+            for part, elements, width in fixed.parts:
+                number, kept = elements // split, fmt.state_format
+                size = number * width if width else formats.bytes_of(number, kept)
+                b = f"{width}" if width else kept.b
+                shown = f"{number} · {b}"
+                if not width and number % kept.block_elements:
+                    shown = f"⌈{shown}⌉"
+                name = part if part not in letters else f"{part}_{len(letters)}"
+                meaning = f"numbers in each of {count} {fixed.kind} layers"
+                letters[name] = Symbol(name, meaning, number, "numbers")
+                total = count * size
+                steps.append(Step(f"layers · {name} · bytes", f"{count} · {shown}", total, "B"))
+    return with_sum(steps, "B"), tuple(letters.values())
 
 
 def copies(cache: LayerCache, split: int) -> str:

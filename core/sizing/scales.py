@@ -46,14 +46,13 @@ class Scales:
     def count(self, cache: KVHeads | Latent, heads: int, *, rope_apart: bool = False) -> int:
         """Scales of one layer: per token for the growing kinds, in all for the fixed ones.
 
-        heads: KV heads that are kept (on one GPU); a latent is one vector, and so is the pair of
-        latent and rotary key unless the latter is kept in a format of its own.
+        heads: KV heads that are kept (on one GPU), 1 for a latent: that is one vector, with its
+        rotary key unless the latter is kept in a format of its own.
         """
         if self.kind == NONE:
             return 0
         if isinstance(cache, Latent):
             dims: tuple[int, ...] = (cache.latent_dim + (0 if rope_apart else cache.rope_dim),)
-            heads = 1
         else:
             dims = (cache.key_dim, cache.value_dim) if cache.value_dim else (cache.key_dim,)
         if self.kind == PER_GROUP:

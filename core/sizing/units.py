@@ -8,8 +8,7 @@ from core.sizing import checks
 from core.sizing.errors import SizingError
 from core.sizing.result import Result, Step, symbols
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-GB = 10**9
+MIB, GIB = 1 << 20, 1 << 30
 
 _DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
@@ -42,10 +41,10 @@ def convert(value: float, from_: str, to: str) -> Result:
     """
     table = _RATES if isinstance(from_, str) and from_.endswith("/s") else SIZES
     for unit, path in ((from_, "from_"), (to, "to")):
-        if unit not in table:
+        if not isinstance(unit, str) or unit not in table:
             other = _RATES if table is SIZES else SIZES
             kind = "rate" if table is SIZES else "size"
-            if unit in other:
+            if isinstance(unit, str) and unit in other:
                 raise SizingError(path, f"{unit} is a {kind}, and {from_} is not")
             checks.choice(unit, path, tuple(table))
     amount = exact(value, "value", minimum=-float("inf"))

@@ -67,8 +67,7 @@ def weight_bytes(
     group_size: numbers of a quantised matrix to one scale, of scale_bytes, and one zero point, of
     zero_bytes (0.5: packed in 4 bits); None if there are too few scales to count.
     """
-    if out not in units.SIZES:
-        checks.choice(out, "out", tuple(units.SIZES))
+    checks.choice(out, "out", tuple(units.SIZES))
     total, letter = _params(model, count, params)
     pieces = _pieces(model, total, dtype, embedding_dtype, part_dtypes)
     main, apart = pieces[0], pieces[1:]
@@ -194,7 +193,9 @@ def _pieces(
         other = formats.get(embedding_dtype, "embedding_dtype")
         for name, number in _tables(model).items():
             apart[name] = Piece(name, number, other)
-    if part_dtypes:
+    if part_dtypes is not None:
+        if not isinstance(part_dtypes, Mapping):
+            raise SizingError("part_dtypes", 'must be an object, as in {"experts": "mxfp4"}')
         sizes = {part.name: part.params for part in model.parts} if model is not None else {}
         for name, given in part_dtypes.items():
             path = f"part_dtypes.{name}"

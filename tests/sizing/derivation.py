@@ -58,6 +58,8 @@ def check(result: Result) -> None:
     if result.steps and result.value is not None:
         assert result.value in (result.steps[-1].value, max(result.steps[-1].value, 0))
     named = {symbol.symbol for symbol in result.symbols}
+    values = {(symbol.symbol, symbol.value) for symbol in result.symbols}
+    assert len(values) == len(named), "one letter means two things"
     for step in result.steps:
         letters = set(re.findall(r"(?<![\w₀-₉])(?:[A-Za-z]|[dnbLMW]_\w+)(?!\w)", step.formula))
         assert letters <= named, (letters - named, step.formula)

@@ -165,6 +165,23 @@ def test_a_window_touches_no_more_blocks_than_are_counted(
         assert touched == held
 
 
+@given(st.integers(1, 40), st.integers(1, 80), st.integers(0, 80), st.integers(1, 9))
+def test_a_prefix_is_shared_as_far_as_windows_reach(
+    window: int, tokens: int, prefix: int, size: int
+) -> None:
+    prefix = min(prefix, tokens)
+    rows = kv_layers.of_model(
+        specs.model(specs.attention(1, 1, 1, window=window)), kv_format.of("int8")
+    )
+    reach = math.ceil((window - 1) / size) + 1
+    common = range(prefix // size)
+    kept = range(math.ceil(tokens / size))[-reach:]
+    need = capacity.demand(rows, tokens, size, prefix)
+    assert need.each == 2 * size * len(set(kept) - set(common))
+    # The pool keeps what a newcomer, who has the prefix and nothing more, will read.
+    assert need.once == 2 * size * len(common[-reach:])
+
+
 # What must hold
 
 

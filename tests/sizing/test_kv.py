@@ -92,6 +92,11 @@ def test_layouts_of_vllm() -> None:
     assert per_token(specs.LLAMA_70B, "int4_per_token_head") == base * (64 + 2)
 
 
+def test_a_layout_that_is_nearly_spelled_is_hinted_at() -> None:
+    with pytest.raises(SizingError, match="did you mean int8_per_token_head"):
+        kv.kv_bytes_per_token(specs.LLAMA_70B, "int8_per_token_heads")
+
+
 def test_groups_of_a_vector_that_do_not_fill_the_last_one() -> None:
     model = specs.uniform(1, 4, 4, 80)
     quantised = kv.kv_bytes_per_token_quantized(model, "int4", "per_group", 2, 0, 32)
