@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from core.sizing import checks, kv_format, kv_layers
+from core.sizing import checks, fields, inputs, kv_format, kv_layers
 from core.sizing.compute import MLA_PATHS, attention_terms, expansion_flops
 from core.sizing.errors import SizingError
 from core.sizing.geometry import KVHeads, Latent, Layer, LayerCache, ModelSpec
@@ -46,11 +46,11 @@ def side(given: object, path: str) -> Side:
         raise SizingError(path, 'must be an object such as {"model": …, "dtype": "bf16"}')
     whole = "model" in given or "config" in given
     mla = given.get("attention") == "mla"
-    allowed = _WHOLE if whole else _LATENT if mla else _HEADS
-    for field in given:
-        if field not in allowed:
+    allowed = _WHOLE | set(fields.NAMES) if whole else _LATENT if mla else _HEADS
+    for name in given:
+        if name not in allowed:
             known = ", ".join(sorted(allowed))
-            raise SizingError(f"{path}.{field}", f"is not a field of this side; known: {known}")
+            raise SizingError(f"{path}.{name}", f"is not a field of this side; known: {known}")
     dtype = given.get("dtype", "bf16")
     kv_format.of(dtype, f"{path}.dtype")
     model = _model(given, path) if whole else _geometry(given, path)
@@ -245,21 +245,15 @@ def _attention(model: ModelSpec, context: int, mla: str) -> int:
 
 
 def _model(given: Mapping[str, Any], path: str) -> ModelSpec:
+    """The model that is named or described; geometry beside it must agree."""
     if "model" in given and "config" in given:
         raise SizingError(f"{path}.config", "stands beside model: give one of the two")
     if "config" in given:
-        from core.sizing.architectures import model_from_config
-
-        return model_from_config(given["config"])
-    name = given["model"]
-    if isinstance(name, ModelSpec):
-        return name
-    from core.sizing import catalog
-
-    try:
-        return catalog.get(name)
-    except SizingError as exc:
-        raise SizingError(f"{path}.{exc.path}", exc.message) from None
+        model = inputs.model_described(given["config"], f"{path}.config")
+    else:
+        model = inputs.model_named(given["model"], f"{path}.model")
+    fields.check_agreement(model, {k: v for k, v in given.items() if k not in _WHOLE}, path)
+    return model
 
 
 def _geometry(given: Mapping[str, Any], path: str) -> ModelSpec:

@@ -68,10 +68,9 @@ def read_window(model: ModelSpec, layer: Layer) -> int | None:
     """The most keys that one query attends to: the layer's window, or its indexer's top k."""
     cache = read_cache(model, layer)
     window = cache.window if isinstance(cache, KVHeads | Latent) else None
-    top_k = model.fields.get("index_topk")
-    if layer.indexer_dim and isinstance(top_k, int):
-        return top_k if window is None else min(window, top_k)
-    return window
+    if window is None or layer.top_k is None:
+        return layer.top_k if window is None else window
+    return min(window, layer.top_k)
 
 
 def pair_flops(layer: Layer, cache: LayerCache, mla: str) -> int:
@@ -92,6 +91,9 @@ def attention_terms(model: ModelSpec, mla: str) -> dict[int | None, int]:
         if per_pair:
             window = read_window(model, layer)
             terms[window] = terms.get(window, 0) + per_pair
+        if layer.indexer_dim:  # an indexer scores every key before it chooses
+            scores = count * 2 * layer.indexer_heads * layer.indexer_dim
+            terms[None] = terms.get(None, 0) + scores
     return terms
 
 
@@ -272,12 +274,8 @@ def _left_out(model: ModelSpec) -> tuple[str, ...]:
         notes += (
             "the update of fixed states is left out: a few FLOPs per state element and token",
         )
-    if any(layer.indexer_dim for layer, _ in model.layer_groups):
-        notes += (
-            ("the scores of the sparse-attention indexer are left out",)
-            if isinstance(model.fields.get("index_topk"), int)
-            else ("attention is counted over all keys: how many the indexer keeps is not known",)
-        )
+    if any(layer.indexer_dim and layer.top_k is None for layer, _ in model.layer_groups):
+        notes += ("attention is counted over all keys: how many the indexer picks is not known",)
     return notes
 
 

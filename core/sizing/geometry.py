@@ -67,7 +67,9 @@ class Layer:
     cache: the main cache. state: fixed state beside it (a hybrid layer with both). indexer_dim:
     elements per token that a sparse-attention indexer keeps in addition (DeepSeek-V3.2), 0 if none.
     num_query_heads, query_dim (of the scores), output_dim (of the values): for FLOPs; 0 heads
-    if the layer has no softmax attention.
+    if the layer has no softmax attention. indexer_heads: of the indexer, whose scores meet every
+    key. top_k: of all tokens kept so many are attended to, chosen by this layer's indexer or by
+    one below; None if all are.
     """
 
     cache: LayerCache
@@ -76,6 +78,8 @@ class Layer:
     output_dim: int = 0
     state: FixedState | None = None
     indexer_dim: int = 0
+    indexer_heads: int = 0
+    top_k: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

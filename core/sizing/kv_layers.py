@@ -25,7 +25,7 @@ class LayerBytes:
 
     heads: KV heads kept (1 for a latent). payload, scale, indexer: bytes per token of one layer.
     static: bytes of its fixed scales. state: bytes per sequence, whatever its length.
-    window: at most so many tokens are kept; None if all are.
+    window: at most so many tokens are kept; None if all are. top_k: so many of them are attended to.
     """
 
     count: int
@@ -39,6 +39,7 @@ class LayerBytes:
     static: int = 0
     state: int = 0
     window: int | None = None
+    top_k: int | None = None
 
     @property
     def per_token(self) -> int:
@@ -48,6 +49,11 @@ class LayerBytes:
     def tokens(self, length: int) -> int:
         """Tokens that are kept of a sequence of that length."""
         return length if self.window is None else min(length, self.window)
+
+    def attended(self, length: int) -> int:
+        """Tokens that the next one attends to: those kept, or the top k of them."""
+        kept = self.tokens(length)
+        return kept if self.top_k is None else min(kept, self.top_k)
 
 
 def of_stages(
@@ -162,6 +168,7 @@ def _layer_bytes(
         fixed,
         state_bytes,
         None if main is None else main.window,
+        layer.top_k,
     )
 
 

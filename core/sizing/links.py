@@ -7,9 +7,11 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from core.sizing import checks
 from core.sizing.errors import SizingError
+from core.sizing.result import ARITHMETIC
 
 T = TypeVar("T")
 
@@ -36,6 +38,28 @@ def names() -> tuple[str, ...]:
 def get(name: str, path: str = "link") -> Link:
     """A link by name. Raises SizingError with near matches."""
     return named(_links(), name, path, "link")
+
+
+class Rate(NamedTuple):
+    """A rate as a function took it: bytes/s, and what a result that uses it rests on."""
+
+    bytes_per_s: float
+    basis: str
+    source: str
+    notes: tuple[str, ...]
+
+
+def rate(bandwidth: float | str, path: str = "bandwidth") -> Rate:
+    """A rate in bytes/s, or the name of a link. Raises SizingError at `path`."""
+    if not isinstance(bandwidth, str):
+        return Rate(checks.positive(bandwidth, path), ARITHMETIC, "", ())
+    link = get(bandwidth, path)
+    notes = (
+        ()
+        if link.low is None
+        else (f"reported: {link.low / 1e9:g} to {(link.high or link.low) / 1e9:g} GB/s",)
+    )
+    return Rate(link.bytes_per_s, link.basis, f"{link.source} ({link.date})", notes)
 
 
 @cache

@@ -131,13 +131,11 @@ def _reads(
 ) -> list[tuple[int, int, int]]:
     """(layers, tokens, bytes of a token in one layer): what one GPU moves per sequence."""
     fmt = kv_format.of(dtype)
-    top_k = model.fields.get("index_topk")
     out = []
     for stage in kv_layers.of_stages(_own_kv(model), fmt, where):
         for row in stage:
-            tokens = row.tokens(context)
-            attended = min(tokens, top_k) if row.indexer and isinstance(top_k, int) else tokens
-            parts = (attended, row.payload + row.scale), (tokens, row.indexer), (2, row.state)
+            keys_and_values = row.attended(context), row.payload + row.scale
+            parts = keys_and_values, (row.tokens(context), row.indexer), (2, row.state)
             out += [(row.count, times, size) for times, size in parts if size]
     return out
 

@@ -1,7 +1,8 @@
 """Moving a KV cache: between GPU and host, or from a prefill pool to a decode pool.
 
-The link's rate is always an input. `links.get` has some: raw ones that follow from a standard, and
-what others report to have reached, marked as literature. Rates are one way and in bytes per second.
+The link's rate is always an input: bytes per second one way, or the name of one in `links`. Those
+are raw ones that follow from a standard, and what others report to have reached; a result that uses
+the latter is marked as literature.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from core.sizing import checks, kv_format, kv_layers
 from core.sizing.compute import prefill_work
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
+from core.sizing.links import rate as rate_of
 from core.sizing.result import Result, Step, Symbol, symbols
 from core.sizing.text import num
 
@@ -59,33 +61,36 @@ def kv_transfer_time(
     model: ModelSpec,
     tokens: int,
     dtype: KVDtype,
-    bandwidth: float,
+    bandwidth: float | str,
     links: int = 1,
     latency_s: float = 0.0,
 ) -> Result:
     """Seconds to move a sequence's KV one way over `links` equal links in parallel.
 
-    bandwidth: of one link. links: as a rule one per tensor-parallel rank, each with its own heads.
+    bandwidth: of one link, or a link's name. links: as a rule one per tensor-parallel rank, each
+    with its own heads.
     latency_s: before the first byte.
     """
     links = checks.whole(links, "links", 1)
-    bandwidth = checks.positive(bandwidth, "bandwidth")
+    link = rate_of(bandwidth)
     latency = checks.number(latency_s, "latency_s")
     size = sequence_bytes(model, tokens, dtype)
-    moving = size / (bandwidth * links)
+    moving = size / (link.bytes_per_s * links)
     value = latency + moving
-    step = Step("K / (n · r)", f"{num(size)} / ({links} · {num(bandwidth)})", moving, "s")
+    step = Step("K / (n · r)", f"{num(size)} / ({links} · {num(link.bytes_per_s)})", moving, "s")
     late = (Step("+ latency", f"{num(latency)} + {num(moving)}", value, "s"),) if latency else ()
     return Result(
         value,
         "s",
         symbols(
             ("K", "KV of the sequence", size, "B"),
-            ("r", "rate of one link, one way", bandwidth, "B/s"),
+            ("r", "rate of one link, one way", link.bytes_per_s, "B/s"),
             ("n", "links", links),
         ),
         (step, *late),
-        notes=("one way; a swap out and in again takes it twice",),
+        notes=("one way; a swap out and in again takes it twice", *link.notes),
+        basis=link.basis,
+        source=link.source,
     )
 
 
@@ -103,10 +108,11 @@ def disagg_bandwidth(model: ModelSpec, tokens: int, dtype: KVDtype, rps: float) 
 
 
 def disagg_rps_per_link(
-    model: ModelSpec, tokens: int, dtype: KVDtype, link_bytes_per_s: float
+    model: ModelSpec, tokens: int, dtype: KVDtype, link_bytes_per_s: float | str
 ) -> Result:
     """Prompts per second that one link carries when it is never idle."""
-    rate = checks.positive(link_bytes_per_s, "link_bytes_per_s")
+    link = rate_of(link_bytes_per_s, "link_bytes_per_s")
+    rate = link.bytes_per_s
     size = sequence_bytes(model, tokens, dtype)
     if size == 0:
         return Result(None, "RPS", notes=("there is nothing to send",))
@@ -116,7 +122,9 @@ def disagg_rps_per_link(
         "RPS",
         symbols(("K", "KV of one prompt", size, "B"), ("r", "link", rate, "B/s")),
         (Step("r / K", f"{num(rate)} / {num(size)}", value, "RPS"),),
-        notes=("with the link never idle: plan with a margin",),
+        notes=("with the link never idle: plan with a margin", *link.notes),
+        basis=link.basis,
+        source=link.source,
     )
 
 
@@ -125,11 +133,12 @@ def disagg_links(
     tokens: int,
     dtype: KVDtype,
     rps: float,
-    link_bytes_per_s: float,
+    link_bytes_per_s: float | str,
     margin: float = 1.0,
 ) -> Result:
     """Links needed for a load. margin: a factor for bursts; 2 keeps links half busy."""
-    rate = checks.positive(link_bytes_per_s, "link_bytes_per_s")
+    link = rate_of(link_bytes_per_s, "link_bytes_per_s")
+    rate = link.bytes_per_s
     margin = checks.amount(margin, "margin", 1.0)
     rps = checks.amount(rps, "rps")
     size = sequence_bytes(model, tokens, dtype)
@@ -150,6 +159,8 @@ def disagg_links(
             Step("⌈K · λ · m / r⌉", f"⌈{num(need)} / {num(rate)}⌉", value, "links"),
         ),
         notes=(f"busy {busy:.0%} of the time without the margin; none to spare if one fails",),
+        basis=link.basis,
+        source=link.source,
     )
 
 
@@ -157,7 +168,7 @@ def disagg_observable_latency(
     model: ModelSpec,
     tokens: int,
     dtype: KVDtype,
-    bandwidth: float,
+    bandwidth: float | str,
     hidden_fraction: float = 0.0,
     links: int = 1,
 ) -> Result:
@@ -177,6 +188,9 @@ def disagg_observable_latency(
             *raw.steps,
             Step("transfer · (1 − h)", f"{num(raw.value)} · (1 − {num(hidden)})", value, "s"),
         ),
+        notes=raw.notes,
+        basis=raw.basis,
+        source=raw.source,
     )
 
 
@@ -223,7 +237,7 @@ def transfer_share_of_prefill(
     model: ModelSpec,
     tokens: int,
     dtype: KVDtype,
-    bandwidth: float,
+    bandwidth: float | str,
     flops: float,
     links: int = 1,
 ) -> Result:
@@ -251,7 +265,9 @@ def transfer_share_of_prefill(
             Step("prefill = F / C", f"{num(work.total)} / {num(flops)}", prefill, "s"),
             Step("transfer / prefill", f"{num(raw.value)} / {num(prefill)}", value, "fraction"),
         ),
-        notes=work.notes,
+        notes=(*raw.notes, *work.notes),
+        basis=raw.basis,
+        source=raw.source,
     )
 
 

@@ -15,6 +15,7 @@ from core.scenario import Scenario
 from core.simulate import simulate
 from core.sizing import catalog, lru, prefix, sharing
 from core.sizing.errors import SizingError
+from core.trace.run import Run
 
 LLAMA = catalog.get("llama-3-70b")
 
@@ -24,39 +25,37 @@ def value(result) -> float:
     return result.value
 
 
+def run_requests(requests: list[dict[str, object]], **engine: object) -> Run:
+    """Requests on the real scheduler and block manager, without a model."""
+    settings = {"max_num_seqs": 16, "max_num_batched_tokens": 512, "max_model_len": 512, **engine}
+    return simulate(
+        Scenario.from_dict(
+            {
+                "schema": "scenario/1",
+                "name": "sizing",
+                "seed": 0,
+                "engine": {"num_blocks": 512, **settings},
+                "model": "none",
+                "requests": requests,
+            }
+        )
+    )
+
+
 def engine_blocks(prompt: int, generated: int, n: int, block_size: int) -> tuple[int, int]:
-    """Most blocks in use at once, and blocks copied, when the real block manager runs n samples.
+    """Most blocks in use at once, and blocks copied, with n samples of one prompt.
 
     The last sampled token is never written, and the step that samples it frees all: 2 more tokens.
     """
-    length = prompt + generated + 3
-    scenario = Scenario.from_dict(
-        {
-            "schema": "scenario/1",
-            "name": "n samples",
-            "seed": 0,
-            "engine": {
-                "num_blocks": (length // block_size + 2) * (n + 1),
-                "block_size": block_size,
-                "max_num_seqs": n,
-                "max_num_batched_tokens": length + n,
-                "max_model_len": length,
-                "prefix_cache": "off",
-            },
-            "model": "none",
-            "requests": [
-                {
-                    "id": "A",
-                    "arrive_step": 0,
-                    "prompt_tokens": list(range(prompt)),
-                    "max_tokens": generated + 2,
-                    "n": n,
-                    "ignore_eos": True,
-                }
-            ],
-        }
-    )
-    run = simulate(scenario)
+    request = {
+        "id": "A",
+        "arrive_step": 0,
+        "prompt_tokens": list(range(prompt)),
+        "max_tokens": generated + 2,
+        "n": n,
+        "ignore_eos": True,
+    }
+    run = run_requests([request], block_size=block_size, prefix_cache="off")
     events = [event["type"] for step in run.steps for event in step["events"]]
     return max(step["usage"]["in_use"] for step in run.steps), events.count("block_copied")
 
@@ -112,6 +111,19 @@ def test_a_prompt_that_is_cached_whole_still_computes_a_token() -> None:
     assert prefix.reusable_tokens(64, 0) == 63
     assert prefix.reusable_tokens(64, 1, 16) == 64
     assert value(prefix.prefill_token_ratio(64, 0, 1.0)) == 64
+
+
+@pytest.mark.parametrize("cache", ["hash", "radix"])
+@pytest.mark.parametrize(("S", "U"), [(64, 0), (64, 1), (50, 30), (3, 9), (0, 20), (33, 0)])
+def test_the_engine_reuses_as_many_tokens(S: int, U: int, cache: str) -> None:
+    """A second request with S tokens in common with the first and U of its own."""
+    common = list(range(S))
+    first = {"id": "A", "arrive_step": 0, "prompt_tokens": [*common, 900, 901], "max_tokens": 1}
+    own = list(range(1000, 1000 + U))
+    second = {"id": "B", "arrive_step": 2, "prompt_tokens": [*common, *own], "max_tokens": 1}
+    run = run_requests([first, second], block_size=8, prefix_cache=cache)
+    hit = next(s["scheduled"]["B"]["num_cached_tokens"] for s in run.steps if "B" in s["scheduled"])
+    assert hit == prefix.reusable_tokens(S, U, 8)
 
 
 def test_unique_documents_save_nothing() -> None:

@@ -123,6 +123,23 @@ def test_mla_attends_to_the_latent_or_to_expanded_heads() -> None:
     assert naive.attention == 268_280_837_177_344 + 61 * 2 * 128 * 320 * 131072
 
 
+def test_a_sparse_layer_attends_to_its_top_k_and_scores_every_key() -> None:
+    """DeepSeek-V3.2's way: 4 heads of 16 choose 100 of the tokens; all stay in the cache."""
+    dense = specs.attention(8, 2, 16)
+    sparse = replace(dense, indexer_dim=16, indexer_heads=4, top_k=100)
+    one, two = (specs.model(layer, params=1) for layer in (dense, sparse))
+    for context in (50, 100, 5000):
+        picked = compute.decode_work(one, min(context, 100)).attention
+        assert compute.decode_work(two, context).attention == picked + 2 * 4 * 16 * context
+        read = traffic.kv_read(one, min(context, 100), "bf16") + context * 16 * 2
+        assert traffic.kv_read(two, context, "bf16") == read
+    kept = [kv.kv_bytes_sequence(m, 5000).value for m in (one, two)]
+    assert kept[1] - kept[0] == 5000 * 16 * 2
+    follower = replace(dense, top_k=100)  # uses the choice of the layer below
+    work = compute.decode_work(specs.model(follower, params=1), 5000)
+    assert work.attention == compute.decode_work(one, 100).attention
+
+
 # ---- Intensity and ridge -----------------------------------------------------------------------
 
 

@@ -76,6 +76,29 @@ def test_a_links_rate_says_what_it_rests_on() -> None:
         links.get("ndr400")
 
 
+def test_a_named_link_is_as_good_as_its_rate_and_makes_the_result_literature() -> None:
+    by_name = transfer.kv_transfer_time(LLAMA, 4096, "int8", "nixl-like")
+    by_rate = transfer.kv_transfer_time(LLAMA, 4096, "int8", 40e9)
+    assert by_name.value == by_rate.value
+    assert (by_name.basis, by_rate.basis) == (LITERATURE, ARITHMETIC)
+    assert "35 to 45 GB/s" in by_name.notes[-1]
+    raw = transfer.disagg_links(LLAMA, 4096, "int8", 100, "ndr-400")
+    assert (raw.value, raw.basis) == (2, ARITHMETIC)
+    for function, more in (
+        (transfer.disagg_observable_latency, {"hidden_fraction": 0.7}),
+        (transfer.transfer_share_of_prefill, {"flops": 1e15}),
+        (recompute.swap_over_recompute, {"flops": 1e15}),
+    ):
+        found = function(LLAMA, 4096, "int8", "nccl-like", **more)
+        assert found.basis == LITERATURE
+        assert "2025" in found.source
+    crossing = recompute.swap_recompute_crossover_tokens(SMALL, "bf16", "nccl-like", 4.947e14)
+    assert crossing.basis == LITERATURE
+    with pytest.raises(SizingError) as caught:
+        transfer.disagg_links(LLAMA, 4096, "int8", 100, "carrier-pigeon")
+    assert caught.value.path == "link_bytes_per_s"
+
+
 # ---- Swap or recompute -------------------------------------------------------------------------
 
 
@@ -203,7 +226,9 @@ def test_an_equivalent_gqa_keeps_as_much() -> None:
         ({"attention": "gqa", "n_kv_heads": 8, "d_head": 8}, "a.n_layers"),
         ({"attention": "mqa", "n_layers": 2, "n_kv_heads": 8, "d_head": 8}, "a.n_kv_heads"),
         ({"attention": "linear", "n_layers": 2}, "a.attention"),
-        ({"model": "llama-3-70b", "n_layers": 80}, "a.n_layers"),
+        ({"model": "llama-3-70b", "n_layers": 81}, "a.n_layers"),
+        ({"model": "llama-3-70b", "layers": 80}, "a.layers"),
+        ({"config": {"model_type": "llama"}}, "a.config.hidden_size"),
         ({"model": "llama-3-70b", "config": {}}, "a.config"),
         ({"model": "llama-4-71b"}, "a.model"),
         ({"model": "llama-3-70b", "dtype": "fp9"}, "a.dtype"),
