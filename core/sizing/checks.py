@@ -44,7 +44,7 @@ def number(
     if not math.isfinite(out):
         raise SizingError(path, f"must be a finite number, not {value}")
     if abs(out) > FARTHEST or (above and 0 < abs(out) < 1 / FARTHEST):
-        raise SizingError(path, f"is too {'large' if abs(out) > 1 else 'small'}: {_shown(value)}")
+        raise SizingError(path, f"is too {'large' if abs(out) > 1 else 'small'}: {shown(value)}")
     if out < minimum or out > maximum or (above and out == minimum):
         floor = f"greater than {minimum:g}" if above else f"at least {minimum:g}"
         ceiling = "" if maximum == math.inf else f" and at most {maximum:g}"
