@@ -62,7 +62,12 @@ def _list(as_json: bool) -> int:
 def _batch(source: str, as_json: bool) -> int:
     from core.sizing import calls
 
-    answers = calls.batch(json_file(source, "cases"))
+    try:
+        content = json_file(source, "batch")
+    except SizingError as error:
+        # What lies inside is named as the calls themselves name it: cases[3].inputs.tokens.
+        raise SizingError(error.path.removeprefix("batch."), error.message) from None
+    answers = calls.batch(content)
     out: dict[str, Any] = {}
     failed = 0
     for name, answer in answers.items():

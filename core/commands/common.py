@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputFileError
-
 
 def print_json(value: Any) -> None:
     """JSON on standard output, keys in their own order."""
@@ -36,12 +34,21 @@ def json_argument(text: str, path: str) -> dict[str, Any]:
 def json_file(source: str, path: str) -> dict[str, Any]:
     """A JSON object from a file, or from standard input (`-`). Bounded and strict."""
     from core.sizing import config_json
+    from core.sizing.errors import SizingError
 
-    if source != "-":
-        return config_json.read(Path(source), path)
-    if sys.stdin is None:
-        raise InputFileError("standard input is closed")
-    return config_json.read(sys.stdin.buffer.read(config_json.MAX_BYTES + 1), path)
+    limit = config_json.MAX_BYTES
+    try:
+        if source == "-":
+            data = sys.stdin.buffer.read(limit + 1) if sys.stdin else b""
+        else:
+            with Path(source).open("rb") as file:
+                data = file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise SizingError(path, f"{source[:200]} cannot be read: {reason}") from None
+    if len(data) > limit:
+        raise SizingError(path, f"is larger than {limit:,} bytes")
+    return config_json.read(data, path)
 
 
 class ProgressLine:

@@ -1,4 +1,8 @@
-"""`models`: the catalogue; `models fetch` and `models convert`, which make a model usable."""
+"""`models`: the models there are; `models fetch` and `models convert`, which make one usable.
+
+Two lists in one: what can be fetched and run here, and what sizing knows the config of. Each row
+says whether the engine runs it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from core.commands.common import ProgressLine, print_json
+from core.errors import KVScopeError
 from core.model.cache import catalogue, load_path
 from core.model.errors import ModelError
 
@@ -37,6 +42,29 @@ def run(args: argparse.Namespace) -> int:
         return _fetch(args)
     if args.action == "convert":
         return _convert(args)
+    fetchable, sized = _fetchable(), _sized()
+    if args.json:
+        print_json([*fetchable, *sized])
+        return 0
+    for row in fetchable:
+        state = row["path"] or f"not fetched: python -m core models fetch {row['name']}"
+        print(f"{row['name']}  {row['title']}, {row['license']}  {state}")
+    print("\nFor size and calc; * has an architecture that the engine runs, given its directory:")
+    for row in sized:
+        mark = "*" if row["engine"] else " "
+        params = "?" if row["params"] is None else f"{row['params'] / 1e9:.2f}B"
+        per_token = f"{row['kv_bytes_per_token']:,} B"
+        print(
+            f"{mark} {row['name']:<22}{row['attention']:<34}{row['layers']:>4} layers"
+            f"{params:>10}{per_token:>14} a token in bf16"
+        )
+    return 0
+
+
+def _fetchable() -> list[dict[str, Any]]:
+    """The engine's own models, and where each lies on this machine."""
+    from core.sizing import catalog
+
     rows = []
     for entry in catalogue().values():
         try:
@@ -50,15 +78,53 @@ def run(args: argparse.Namespace) -> int:
                 "license": entry.license,
                 "weights_bytes": entry.weights_bytes,
                 "path": where,
+                "engine": True,
+                "sizing": entry.name in catalog.names(),
             }
         )
-    if args.json:
-        print_json(rows)
-    else:
-        for row in rows:
-            state = row["path"] or f"not fetched: python -m core models fetch {row['name']}"
-            print(f"{row['name']}  {row['title']}, {row['license']}  {state}")
-    return 0
+    return rows
+
+
+def _sized() -> list[dict[str, Any]]:
+    """Models whose config sizing knows, but for those that are fetchable."""
+    from core.sizing import catalog
+    from core.sizing.kv import kv_bytes_per_token
+
+    rows = []
+    for name, entry in catalog.entries().items():
+        if name in catalogue():
+            continue
+        model = catalog.get(name)
+        rows.append(
+            {
+                "name": name,
+                "title": entry.title,
+                "license": None,
+                "weights_bytes": None if model.params is None else 2 * model.params,
+                "path": None,
+                "engine": _engine_reads(entry.config),
+                "sizing": True,
+                "architecture": model.architecture,
+                "attention": model.fields["attention"],
+                "layers": model.num_layers,
+                "params": model.params,
+                "kv_bytes_per_token": kv_bytes_per_token(model).value,
+                "max_position": model.max_position,
+                "source": model.source,
+            }
+        )
+    return rows
+
+
+def _engine_reads(config: dict[str, Any]) -> bool:
+    """Whether the engine implements all that this config asks for."""
+    from core.model.config import ModelConfig
+
+    try:
+        ModelConfig.from_dict(config)
+    except KVScopeError:
+        return False
+    return True
 
 
 def _fetch(args: argparse.Namespace) -> int:

@@ -41,6 +41,7 @@ from core.sizing.result import Number, Result
 
 
 BEYOND = "lead beyond what can be computed: some number is far too large or too small"
+_LARGEST = 10**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +202,11 @@ _TABLE: tuple[tuple[str, tuple[Callable[..., Result], ...]], ...] = (
     ("links", (transfer.disagg_links,)),
     ("documents", (lru.documents_for_hit_rate,)),
     ("heads", (compare.mla_equivalent_gqa_heads,)),
-    ("prompts", (prefix.prefix_cache_capacity,)),
+    ("prefixes", (prefix.prefix_cache_capacity,)),
     ("GPUs", (cost.gpus_for_load,)),
     ("$/Mtok", (cost.cost_per_million_tokens,)),
     ("$", (cost.cost_per_request, tiers.tier_price)),
-    ("$/user/h", (cost.cost_per_user,)),
+    ("$/h", (cost.cost_per_user,)),
     ("$/day", (cost.cost_per_day, cost.prefix_cache_saving_per_day)),
     ("unit asked for", (units.convert,)),
 )
@@ -238,12 +239,20 @@ def call(name: object, values: object, path: str = "") -> Answer:
     where = inputs.joined(path, "inputs")
     try:
         result = inputs.build(wanted.call, values, where)
-    except OverflowError:
+    except ArithmeticError:
         raise SizingError(where, BEYOND) from None
-    if isinstance(result.value, float) and not math.isfinite(result.value):
+    shown = (result.value, *(step.value for step in result.steps))
+    if not all(map(_is_sound, shown)):
         raise SizingError(where, BEYOND)
     assert isinstance(values, dict)
     return Answer(wanted.name, values, result)
+
+
+def _is_sound(value: Number | None) -> bool:
+    """Whether JSON can hold the value and its reader can: finite, and no integer of 40 digits."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or abs(value) < _LARGEST
 
 
 def batch(content: object) -> dict[str, Answer | SizingError]:

@@ -297,7 +297,7 @@ def _type_name(kind: Any) -> str:
     if typing.get_origin(kind) in (tuple, list, Sequence):
         return f"[{_type_name(typing.get_args(kind)[0])}]"
     if typing.get_origin(kind) in (dict, Mapping):
-        return "{name: " + _type_name(typing.get_args(kind)[1]) + "}"
+        return "object"
     if kind in (GpuSpec, ModelSpec):
         return "GPU" if kind is GpuSpec else "model"
     return getattr(kind, "__name__", str(kind))

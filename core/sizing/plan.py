@@ -26,6 +26,7 @@ from core.sizing import (
 from core.sizing.deployment import Deployment
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
+from core.sizing.kv_format import KVDtype
 from core.sizing.result import CONVENTION, Result, Step, symbols
 
 FIXED_OVERHEAD = 2 * 2**30
@@ -46,9 +47,11 @@ class Plan:
     params: Result
     active_params: Result
     weights: Result
+    weights_nominal: Result | None
     weights_per_gpu: Result
     overhead: Result
     kv_pool_per_gpu: Result
+    kv_per_token_per_layer: Result
     kv_per_token: Result
     kv_per_token_per_gpu: Result
     kv_replication: Result
@@ -186,9 +189,13 @@ def plan(deployment: Deployment) -> Plan:
         params=_params(model, d.params),
         active_params=_active(model, d.params),
         weights=weights.weight_bytes(model, d.weight_dtype, **held),
+        weights_nominal=weights.weight_bytes(model, d.weight_dtype, **{**held, "count": "nominal"})
+        if d.params is None and model.nominal_params is not None and count == "exact"
+        else None,
         weights_per_gpu=weights.weight_bytes_per_gpu(model, d.weight_dtype, **held, **split),
         overhead=overhead,
         kv_pool_per_gpu=room,
+        kv_per_token_per_layer=_per_layer(model, d.kv_dtype),
         kv_per_token=kv.kv_bytes_per_token(model, d.kv_dtype),
         kv_per_token_per_gpu=per_gpu,
         kv_replication=parallel.kv_replication_factor(model, d.tp, d.attention_dp),
@@ -296,6 +303,13 @@ def _active(model: ModelSpec, given: float | None) -> Result:
     if model.active_params is None:
         return _params(model, given)
     return weights.param_count(model, "active")
+
+
+def _per_layer(model: ModelSpec, dtype: KVDtype) -> Result:
+    try:
+        return kv.kv_bytes_per_token(model, dtype, "layer")
+    except SizingError as error:  # the layers differ: there is no one number
+        return Result(None, "B", scope="layer", notes=(error.message.removeprefix("is missing: "),))
 
 
 def _rate(batch: int, replicas: int, step: Result) -> Result:

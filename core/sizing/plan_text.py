@@ -15,6 +15,7 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("params", "parameters"),
             ("active_params", "of them active for a token"),
             ("weights", "weights"),
+            ("weights_nominal", "weights by the model's nominal size"),
             ("weights_per_gpu", "weights on the fullest GPU"),
         ),
     ),
@@ -28,8 +29,9 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "KV CACHE",
         (
-            ("kv_per_token", "a token"),
-            ("kv_per_token_per_gpu", "a token"),
+            ("kv_per_token_per_layer", "a token, one layer"),
+            ("kv_per_token", "a token, all layers"),
+            ("kv_per_token_per_gpu", "a token, on one GPU"),
             ("kv_replication", "copies of each key and value"),
             ("fixed_state", "fixed state of a sequence"),
             ("kv_per_sequence", "a sequence"),
@@ -67,20 +69,20 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 
 def render(plan: Plan, findings: list[Finding], explain: bool = False) -> str:
     """The plan as text. explain: with each number's steps, and the rules that pass."""
-    lines = [*_head(plan), ""]
+    lines = [*_head(plan, explain), ""]
     results = plan.results()
     for title, rows in _ROWS:
         lines.append(title)
         for name, label in rows:
             if name in results and not _idle(name, results[name]):
-                lines += _row(label, results[name], explain)
+                lines += _row(plan, label, results[name], explain)
         lines.append("")
     lines += _bounds(plan)
     lines += ["", *_advice(findings, explain)]
     return "\n".join(lines)
 
 
-def _head(plan: Plan) -> list[str]:
+def _head(plan: Plan, explain: bool) -> list[str]:
     d = plan.deployment
     split = ", ".join(
         f"{name} {value}"
@@ -94,6 +96,8 @@ def _head(plan: Plan) -> list[str]:
         f"blocks of {d.block_size}, {d.gpu_memory_utilization:.0%} of memory",
         f"MFU {d.mfu:g}, MBU {d.mbu:g}; GB = 10⁹ bytes, GiB = 2³⁰",
     ]
+    if explain:
+        lines.append(f"model: {d.model.source}; GPU: {'; '.join(d.gpu.sources)} ({d.gpu.date})")
     lines += [f"warning: {text}" for text in plan.warnings]
     lines += [f"note: {text}" for text in plan.notes]
     return lines
@@ -104,13 +108,14 @@ def _idle(name: str, result: Result) -> bool:
     return (name, result.value) in (("fixed_state", 0), ("kv_replication", 1.0))
 
 
-def _row(label: str, result: Result, explain: bool) -> list[str]:
+def _row(plan: Plan, label: str, result: Result, explain: bool) -> list[str]:
     scope = _SCOPES.get(result.scope, "")
     basis = {CONVENTION: "by convention", LITERATURE: "as reported"}.get(result.basis, "")
     remark = ", ".join(part for part in (scope, basis) if part)
-    lines = [f"  {label:<40}{quantity(result):<44}{remark}".rstrip()]
-    if result.value is None or explain:
-        lines += [f"      {note}" for note in result.notes]
+    lines = [f"  {label:<42}{quantity(result):<44}{remark}".rstrip()]
+    if not result.value or explain:
+        said = {*plan.notes, both(result.value or 0)}
+        lines += [f"      {note}" for note in result.notes if note not in said]
     if explain:
         for one in result.symbols:
             value = f"{one.value:,}" if isinstance(one.value, int) else f"{one.value}"
@@ -119,7 +124,10 @@ def _row(label: str, result: Result, explain: bool) -> list[str]:
             value = f"{step.value:,}" if isinstance(step.value, int) else f"{step.value:.6g}"
             put_in = f" = {step.substituted}" if step.substituted else ""
             lines.append(f"      {step.formula}{put_in} = {value} {step.unit}")
-        if result.source:
+        if result.source and result.source not in (
+            plan.deployment.model.source,
+            "; ".join(plan.deployment.gpu.sources),
+        ):
             lines.append(f"      source: {result.source}")
     return lines
 
