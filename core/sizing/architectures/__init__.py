@@ -33,6 +33,8 @@ BUILDERS: dict[str, Callable[[Fields], Model]] = {
     "mimo_v2_flash": mixed.mimo,
     "longcat_flash": mixed.longcat,
     "dbrx": mixed.dbrx,
+    "opt": mixed.opt,
+    "mpt": mixed.mpt,
     "openelm": mixed.openelm,
     "nemotron-nas": mixed.nas,
 }
@@ -74,7 +76,12 @@ def _spec(model: Model, found: locate.Found, name: str, source: str) -> ModelSpe
     checks.whole(total.total, fields.path, 0)
     counted = not model.params_note
     position = fields.whole_or_none(
-        "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"
+        "max_position_embeddings",
+        "n_positions",
+        "max_seq_len",
+        "seq_length",
+        "model_max_length",
+        "max_context_length",
     )
     stated = fields.raw("dtype", "torch_dtype") or found.outer.get("torch_dtype")
     unknown = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.sizing.architectures import attention, feedforward, windows
 from core.sizing.architectures.attention import trait
@@ -12,7 +12,7 @@ from core.sizing.architectures.fields import Fields
 from core.sizing.architectures.mixers import MIXERS
 from core.sizing.errors import SizingError
 from core.sizing.geometry import FixedState, Layer
-from core.sizing.parameters import NOTHING, Count, linear, vector
+from core.sizing.parameters import NOTHING, Count, vector
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Model:
     params_note: str = ""
 
     def add(self, part: str, count: Count) -> None:
-        if count.total:
+        if count.total != 0:
             self.parts[part] = self.parts.get(part, NOTHING) + count
 
 
@@ -69,6 +69,7 @@ def build(fields: Fields, family: Family) -> Model:
     model = start(fields)
     layers = layer_count(fields)
     hidden = model.hidden
+    fields.skip(*family.ignored)
     made: dict[str, Layer] = {}
     kinds = windows.kinds(fields, family, layers)
     for kind, times in Counter(kinds).items():
@@ -76,6 +77,8 @@ def build(fields: Fields, family: Family) -> Model:
         made[kind] = layer
         model.add(part_of(layer), count * times)
     model.layers = [made[kind] for kind in kinds]
+    if any(layer.indexer_dim for layer in made.values()):
+        _share_indexers(fields, family, model)
     if not any(layer.num_query_heads for layer in made.values()):
         fields.skip("num_attention_heads", "num_key_value_heads", "head_dim", "sliding_window")
     add_feedforward(fields, family, model, layers)
@@ -95,10 +98,22 @@ def mixing(fields: Fields, family: Family, kind: str, hidden: int) -> tuple[Laye
         state, count = MIXERS[family.mixer](fields, hidden)
         return Layer(state), count
     if family.attention == "latent":
-        return attention.read_latent(fields, family, hidden)
+        layer, count, indexer = attention.read_latent(fields, family, hidden)
+        return layer, count + indexer
     heads = attention.read_heads(fields, family, hidden)
     layer = heads.layer(windows.window(fields, kind))
     return layer, attention.heads_count(fields, family, hidden, heads)
+
+
+def _share_indexers(fields: Fields, family: Family, model: Model) -> None:
+    """Takes the indexer from layers that go by another's choice (GLM-5)."""
+    own = attention.indexed_layers(fields, len(model.layers))
+    _, _, indexer = attention.read_latent(fields, family, model.hidden)
+    model.layers = [
+        layer if mine else replace(layer, indexer_dim=0)
+        for layer, mine in zip(model.layers, own, strict=True)
+    ]
+    model.add("attention", indexer * -own.count(False))
 
 
 def part_of(layer: Layer) -> str:
@@ -143,6 +158,3 @@ def _rest(fields: Fields, family: Family, model: Model) -> None:
         model.add("norms", norm(family.norm, model.hidden))
     if trait(fields, family.head_bias):
         model.add("output head", vector(model.vocab))
-
-
-__all__ = ["Model", "build", "embed", "layer_count", "linear", "norm", "start"]

@@ -54,7 +54,7 @@ class Family:
     embeddings, max_position_embeddings + this many rows; None for none. head_bias: of the output.
     embedding_norm: a norm above the embeddings. scalars: learned numbers of an activation function,
     per layer. width_times: the MLP's width in widths of the model, if no field says it. width_rule: another way that it
-    follows from the fields ("lfm2", "half"). kv: how KV heads are told, if not by num_key_value_heads: "falcon", "multi_query", "all" (MHA only).
+    follows from the fields ("lfm2", "half"). ignored: fields that change nothing here. kv: how KV heads are told, if not by num_key_value_heads: "falcon", "multi_query", "all" (MHA only).
     """
 
     norm: str = "rms"
@@ -79,6 +79,7 @@ class Family:
     kv: str = ""
     mixer: str = ""
     width_rule: str = ""
+    ignored: tuple[str, ...] = ()
     experts: Experts | None = None
 
 
@@ -123,7 +124,7 @@ FAMILIES: dict[str, Family] = {
     "llama": _LLAMA,
     "mistral": Family(window="all"),
     "ministral": Family(window="all"),
-    "ministral3": Family(),
+    "ministral3": Family(window="all"),
     "qwen2": _QWEN2,
     "qwen3": _QWEN3,
     "gemma": _GEMMA,
@@ -167,7 +168,12 @@ FAMILIES: dict[str, Family] = {
     "exaone4": Family(qk_norm="head", window="every", every=4),
     "seed_oss": Family(qkv_bias="attention_bias", o_bias="attention_out_bias", mlp_bias="mlp_bias"),
     "helium": Family(qkv_bias="attention_bias", mlp_bias="mlp_bias"),
-    "hunyuan_v1_dense": Family(qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="head"),
+    "hunyuan_v1_dense": Family(
+        qkv_bias="attention_bias",
+        o_bias="attention_bias",
+        qk_norm="head",
+        ignored=("use_qk_norm",),
+    ),
     "ernie4_5": Family(qkv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),
     "arcee": replace(_LLAMA, gated=False),
     "apertus": Family(
@@ -251,6 +257,7 @@ FAMILIES: dict[str, Family] = {
         qkv_bias="attention_bias",
         o_bias="attention_bias",
         window="chunked",
+        ignored=("use_qk_norm", "intermediate_size_mlp"),
         experts=Experts(
             count="num_local_experts",
             width="intermediate_size",
@@ -261,7 +268,8 @@ FAMILIES: dict[str, Family] = {
     ),
     "minimax_m2": Family(
         qk_norm="width",
-        window="none",
+        window="minimax",
+        ignored=("use_qk_norm", "shared_intermediate_size"),
         experts=Experts(count="num_local_experts", width="intermediate_size"),
     ),
     "ernie4_5_moe": Family(
@@ -312,47 +320,84 @@ FAMILIES: dict[str, Family] = {
     ),
     # Some layers with a fixed state instead of a KV cache
     "qwen3_next": replace(
-        _QWEN3, window="interval", every=4, mixer="gated_delta", output_gate="query",
+        _QWEN3,
+        window="interval",
+        every=4,
+        mixer="gated_delta",
+        output_gate="query",
         experts=replace(_QWEN_EXPERTS, shared_width="shared_expert_intermediate_size", gate=True),
     ),
     "qwen3_5_text": replace(
         _QWEN3, window="interval", every=4, mixer="gated_delta", output_gate="query"
     ),
     "qwen3_5_moe_text": replace(
-        _QWEN3, window="interval", every=4, mixer="gated_delta", output_gate="query",
+        _QWEN3,
+        window="interval",
+        every=4,
+        mixer="gated_delta",
+        output_gate="query",
         experts=Experts(shared_width="shared_expert_intermediate_size", gate=True),
     ),
     "kimi_linear": replace(
-        _MLA, window="kimi", every=4, mixer="kimi_delta",
+        _MLA,
+        window="kimi",
+        every=4,
+        mixer="kimi_delta",
         experts=Experts(shared="num_shared_experts", which="first_dense"),
     ),
     "bailing_hybrid": replace(
-        _MLA, window="interval", every=6, mixer="ring_delta", output_gate="heads",
+        _MLA,
+        window="interval",
+        every=6,
+        mixer="ring_delta",
+        output_gate="heads",
         experts=Experts(shared="num_shared_experts", which="first_dense"),
     ),
     "olmo_hybrid": Family(
-        qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="width", window="olmo_hybrid",
+        qkv_bias="attention_bias",
+        o_bias="attention_bias",
+        qk_norm="width",
+        window="olmo_hybrid",
         mixer="olmo_delta",
     ),
-    "minimax": replace(_MIXTRAL, window="minimax", mixer="lightning"),
+    "minimax": replace(
+        _MIXTRAL, window="minimax", mixer="lightning", ignored=("shared_intermediate_size",)
+    ),
     "jamba": Family(
-        window="jamba", mixer="jamba",
+        window="jamba",
+        mixer="jamba",
         experts=Experts(width="intermediate_size", which="jamba"),
     ),
     "bamba": replace(_LLAMA, window="indices", mixer="mamba2"),
     "granitemoehybrid": Family(
-        qkv_bias="attention_bias", o_bias="attention_bias", window="linear", mixer="mamba2",
+        qkv_bias="attention_bias",
+        o_bias="attention_bias",
+        window="linear",
+        mixer="mamba2",
         experts=Experts(
-            count="num_local_experts", width="intermediate_size", which="if_any",
-            shared_width="shared_intermediate_size", dense_width="shared_intermediate_size",
+            count="num_local_experts",
+            width="intermediate_size",
+            which="if_any",
+            shared_width="shared_intermediate_size",
+            dense_width="shared_intermediate_size",
         ),
     ),
-    "lfm2": Family(qk_norm="head", window="indices", mixer="short_conv", width_rule="lfm2"),
+    "lfm2": Family(
+        qk_norm="head",
+        window="indices",
+        mixer="short_conv",
+        width_rule="lfm2",
+        ignored=("block_dim", "conv_dim", "conv_dim_out", "num_heads"),
+    ),
     "lfm2_moe": Family(
         qk_norm="head", window="indices", mixer="short_conv", experts=Experts(which="num_dense")
     ),
     "recurrent_gemma": Family(
-        qkv_bias="attention_bias", o_bias=True, mlp_bias=True, window="griffin", mixer="rg_lru",
+        qkv_bias="attention_bias",
+        o_bias=True,
+        mlp_bias=True,
+        window="griffin",
+        mixer="rg_lru",
         width_rule="half",
     ),
     # Before Llama: layer norms with biases, plain MLPs four times as wide, learned positions
@@ -369,8 +414,14 @@ FAMILIES: dict[str, Family] = {
     "gptj": _GPTJ,
     "codegen": _GPTJ,
     "gpt_neo": Family(
-        norm="layer", o_bias=True, mlp_bias=True, gated=False, positions=0, width_times=4,
-        kv="all", window="gpt_neo",
+        norm="layer",
+        o_bias=True,
+        mlp_bias=True,
+        gated=False,
+        positions=0,
+        width_times=4,
+        kv="all",
+        window="gpt_neo",
     ),
     "bloom": replace(_GPT2, positions=None, embedding_norm=True),
     "mpt": Family(gated=False, width_times=4, kv="all"),

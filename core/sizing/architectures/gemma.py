@@ -26,7 +26,7 @@ def gemma3n(fields: Fields) -> Model:
     hidden, layers = model.hidden, decoder.layer_count(fields)
     kinds = _kinds(fields, layers, every=5)
     heads = attention.read_heads(fields, _FAMILY, hidden)
-    _attention(fields, model, kinds, {kind: heads for kind in kinds}, keys_are_values=False)
+    _attention(fields, model, kinds, dict.fromkeys(kinds, heads), keys_are_values=False)
     for width in _widths(fields, layers):
         model.add("MLP", feedforward.mlp(hidden, width, True))
     streams, rank = fields.whole("altup_num_inputs"), fields.whole("laurel_rank")
@@ -96,7 +96,9 @@ def _override(fields: Fields) -> dict[str, int]:
     out: dict[str, int] = {}
     for row in rows:
         for name, value in row.items():
-            known = out.setdefault(name, checks.whole(value, f"{table.path}.{name}"[:80], 1, 1 << 16))
+            known = out.setdefault(
+                name, checks.whole(value, f"{table.path}.{name}"[:80], 1, 1 << 16)
+            )
             if known != value:
                 raise SizingError(table.path, f"gives full-attention layers different {name}")
     return out
@@ -171,5 +173,3 @@ def _experts(fields: Fields, hidden: int) -> Count:
     one = feedforward.mlp(hidden, fields.whole("moe_intermediate_size"), True)
     router = linear(hidden, number) + vector(hidden + number)
     return experts(number, visited, one) + router + vector(3 * hidden)
-
-

@@ -22,6 +22,7 @@ SAME_KIND = {
     "gemma3": "gemma3_text",
     "llama4": "llama4_text",
     "kimi_k2": "deepseek_v3",
+    "minimax_text_01": "minimax",
     "RefinedWeb": "falcon",
     "RefinedWebModel": "falcon",
 }
@@ -113,7 +114,16 @@ def _set_aside(found: Found, data: dict[str, Any], path: str) -> None:
         )
 
 
-_AHEAD = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers")
+_AHEAD = (
+    "num_nextn_predict_layers",
+    "mtp_num_hidden_layers",
+    "num_mtp_layers",
+    "mtp_num_layers",
+    "num_mtp_modules",
+    "use_mtp",
+    "mtp_transformer_layers",
+    "mtp_use_dedicated_embeddings",
+)
 """Multi-token prediction: a draft head in the checkpoint, which plain decoding does not load."""
 
 _PARTS = frozenset({"attn_config", "ffn_config", "linear_attn_config", "ssm_cfg", "rope_config"})

@@ -14,14 +14,20 @@ SPACE = "state space"
 
 
 def mamba(fields: Fields) -> Model:
-    """Mamba and Falcon Mamba: one norm and one mixer per layer, no MLP."""
-    return _alone(fields, *mixers.mamba(fields, _hidden(fields)))
+    """Mamba and Falcon Mamba: one norm and one mixer per layer, no MLP.
+
+    intermediate_size counts where it is given: Falcon Mamba says expand 16 beside it, and means 2.
+    """
+    width = fields.whole_or_none("intermediate_size")
+    fields.skip("expand")
+    return _alone(fields, *mixers.mamba(fields, _hidden(fields), width=width))
 
 
 def mamba2(fields: Fields) -> Model:
     """Mamba-2, where head_dim is that of the state space."""
     model = _alone(fields, *mixers.mamba2(fields, _hidden(fields)))
     width = fields.whole("num_heads") * fields.whole("head_dim")
+    fields.skip("time_step_rank")
     if width != int(fields.number("expand", 2.0) * model.hidden):
         raise SizingError(
             fields.at("head_dim"), f"· num_heads is {width:,}, but not expand · hidden_size"
@@ -32,7 +38,7 @@ def mamba2(fields: Fields) -> Model:
 def _alone(fields: Fields, state: FixedState, count: Count) -> Model:
     model = decoder.start(fields)
     layers = decoder.layer_count(fields)
-    fields.skip("intermediate_size", "layer_types", "mixer_rms_eps")
+    fields.skip("intermediate_size", "layer_types", "mixer_rms_eps", "d_inner")
     model.layers = [Layer(state)] * layers
     model.add(SPACE, count * layers)
     model.add("norms", vector(model.hidden) * (layers + 1))
@@ -185,9 +191,7 @@ def zamba2(fields: Fields) -> Model:
     return _zamba(fields, kinds, state, count, fields.whole("num_mem_blocks", default=1))
 
 
-def _zamba(
-    fields: Fields, kinds: list[str], state: FixedState, count: Count, blocks: int
-) -> Model:
+def _zamba(fields: Fields, kinds: list[str], state: FixedState, count: Count, blocks: int) -> Model:
     model = decoder.start(fields)
     hidden, layers, uses = model.hidden, len(kinds), kinds.count(windows.HYBRID)
     if set(kinds) - {windows.LINEAR, windows.HYBRID}:

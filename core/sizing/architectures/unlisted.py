@@ -47,7 +47,7 @@ def geometry(fields: Fields) -> Model:
     model.params_note = "only the geometry is stated"
     kinds = _kinds(fields, model, layers)
     if fields.has("kv_lora_rank"):
-        layer, _ = attention.read_latent(fields, Family(attention="latent"), hidden)
+        layer, _, _ = attention.read_latent(fields, Family(attention="latent"), hidden)
         model.layers = [layer] * layers
     else:
         heads = attention.read_heads(fields, Family(), hidden)

@@ -85,7 +85,8 @@ def _qwen(fields: Fields, family: Family, layers: int) -> list[str]:
 
 def _qwen_plain(fields: Fields, family: Family, layers: int) -> list[str]:
     first = fields.whole("max_window_layers", default=layers, minimum=0)
-    return [SLIDING if i >= first and fields.raw("sliding_window") else FULL for i in range(layers)]
+    slides = fields.raw("sliding_window")
+    return [SLIDING if i >= first and slides else FULL for i in range(layers)]
 
 
 def _every(fields: Fields, family: Family, layers: int) -> list[str]:
@@ -173,8 +174,10 @@ def _olmo_hybrid(fields: Fields, family: Family, layers: int) -> list[str]:
 
 
 def _minimax(fields: Fields, family: Family, layers: int) -> list[str]:
-    """attn_type_list: 1 for full attention; without it, every second layer."""
+    """attn_type_list: 1 for full attention; without it, every second layer (M2: all of them)."""
     marks = fields.wholes("attn_type_list", layers)
+    if marks is None and not family.mixer:
+        return [FULL] * layers
     if marks is None:
         return [FULL if (i + 1) % 2 else LINEAR for i in range(layers)]
     return [FULL if mark else LINEAR for mark in marks]
