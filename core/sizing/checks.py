@@ -13,13 +13,13 @@ LARGEST = 2**63 - 1
 def whole(value: object, path: str, minimum: int = 0, maximum: int = LARGEST) -> int:
     """A whole number within bounds. 4096.0 is one; "4096", True, None and NaN are not."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SizingError(path, f"must be a whole number, not {_shown(value)}")
+        raise SizingError(path, f"must be a whole number, not {shown(value)}")
     if isinstance(value, float):
         if not math.isfinite(value) or value != int(value):
             raise SizingError(path, f"must be a whole number, not {value}")
         value = int(value)
     if not minimum <= value <= maximum:
-        raise SizingError(path, f"must be {_bounds(minimum, maximum)}, not {_shown(value)}")
+        raise SizingError(path, f"must be {_bounds(minimum, maximum)}, not {shown(value)}")
     return value
 
 
@@ -33,7 +33,7 @@ def number(
 ) -> float:
     """A finite number within bounds; above: the minimum itself is refused."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SizingError(path, f"must be a number, not {_shown(value)}")
+        raise SizingError(path, f"must be a number, not {shown(value)}")
     try:
         out = float(value)
     except OverflowError:
@@ -43,7 +43,7 @@ def number(
     if out < minimum or out > maximum or (above and out == minimum):
         floor = f"greater than {minimum:g}" if above else f"at least {minimum:g}"
         ceiling = "" if maximum == math.inf else f" and at most {maximum:g}"
-        raise SizingError(path, f"must be {floor}{ceiling}, not {_shown(value)}")
+        raise SizingError(path, f"must be {floor}{ceiling}, not {shown(value)}")
     return out
 
 
@@ -68,7 +68,7 @@ def positive(value: object, path: str) -> float:
 def choice(value: object, path: str, allowed: tuple[str, ...]) -> str:
     """One of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
-        raise SizingError(path, f"must be one of {', '.join(allowed)}, not {_shown(value)}")
+        raise SizingError(path, f"must be one of {', '.join(allowed)}, not {shown(value)}")
     return value
 
 
@@ -76,7 +76,7 @@ def _bounds(minimum: int, maximum: int) -> str:
     return f"at least {minimum:,}" if maximum == LARGEST else f"{minimum:,} to {maximum:,}"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value as a sentence can hold it."""
     text = repr(value) if isinstance(value, str) else f"{value}"
     if isinstance(value, dict | list):

@@ -73,7 +73,8 @@ def model_from_config(config: object, name: str = "config", source: str = "") ->
 def _spec(model: Model, found: locate.Found, name: str, source: str) -> ModelSpec:
     fields = found.fields
     total = sum(model.parts.values(), NOTHING)
-    checks.whole(total.total, fields.path, 0)
+    if total.total > checks.LARGEST:
+        raise SizingError(fields.path, "makes more than 2⁶³ parameters")
     counted = not model.params_note
     position = fields.whole_or_none(
         "max_position_embeddings",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.sizing.architectures.families import Family, Trait
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Family, Trait
 from core.sizing.errors import SizingError
 from core.sizing.geometry import KVHeads, Latent, Layer
 from core.sizing.parameters import NOTHING, Count, linear, vector
@@ -125,7 +125,9 @@ def _qk_norm(fields: Fields, family: Family, heads: Heads) -> Count:
     }[family.qk_norm]
 
 
-def read_latent(fields: Fields, family: Family, hidden: int) -> tuple[Layer, Count, Count]:
+def read_latent(
+    fields: Fields, family: Family, hidden: int, window: int | None = None
+) -> tuple[Layer, Count, Count]:
     """MLA (DeepSeek-V2, 2024): one latent per token, shared by all heads, and one rotary key.
 
     Counted as served, with the latent in the cache: what is cached is kv_lora_rank +
@@ -157,7 +159,7 @@ def read_latent(fields: Fields, family: Family, hidden: int) -> tuple[Layer, Cou
     if family.output_gate == "heads":
         count += linear(hidden, heads)
     indexer, indexer_count = _indexer(fields, hidden, rank)
-    layer = Layer(Latent(latent, rope), heads, nope + rope, value, indexer_dim=indexer)
+    layer = Layer(Latent(latent, rope, window), heads, nope + rope, value, indexer_dim=indexer)
     return layer, count, indexer_count
 
 

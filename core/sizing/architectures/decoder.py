@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from core.sizing.architectures import attention, feedforward, windows
 from core.sizing.architectures.attention import trait
-from core.sizing.architectures.families import Family
 from core.sizing.architectures.fields import Fields
 from core.sizing.architectures.mixers import MIXERS
+from core.sizing.architectures.traits import Family
 from core.sizing.errors import SizingError
 from core.sizing.geometry import FixedState, Layer
 from core.sizing.parameters import NOTHING, Count, vector
@@ -66,7 +66,11 @@ def layer_count(fields: Fields) -> int:
 
 def build(fields: Fields, family: Family) -> Model:
     """A decoder of one of the families."""
-    model = start(fields)
+    return fill(fields, family, start(fields))
+
+
+def fill(fields: Fields, family: Family, model: Model) -> Model:
+    """All that lies between the embedding and the head, which the model has."""
     layers = layer_count(fields)
     hidden = model.hidden
     fields.skip(*family.ignored)
@@ -90,19 +94,31 @@ def build(fields: Fields, family: Family) -> Model:
 
 def mixing(fields: Fields, family: Family, kind: str, hidden: int) -> tuple[Layer, Count]:
     """What mixes tokens in a layer of this kind: attention of a sort, or a fixed state."""
+    _check_kind(fields, family, kind)
     if kind in (windows.LINEAR, windows.CONV):
-        if not family.mixer:
-            raise SizingError(
-                fields.at("layer_types"), f"holds {kind!r}, which this architecture does not have"
-            )
         state, count = MIXERS[family.mixer](fields, hidden)
         return Layer(state), count
+    window = windows.window(fields, kind)
     if family.attention == "latent":
-        layer, count, indexer = attention.read_latent(fields, family, hidden)
+        layer, count, indexer = attention.read_latent(fields, family, hidden, window)
         return layer, count + indexer
     heads = attention.read_heads(fields, family, hidden)
-    layer = heads.layer(windows.window(fields, kind))
-    return layer, attention.heads_count(fields, family, hidden, heads)
+    return heads.layer(window), attention.heads_count(fields, family, hidden, heads)
+
+
+def _check_kind(fields: Fields, family: Family, kind: str) -> None:
+    """A kind of layer that this architecture does not have would be sized as something else."""
+    own = "" if not family.mixer else "conv" if family.mixer == "short_conv" else "linear_attention"
+    foreign = {
+        windows.LINEAR: own != windows.LINEAR,
+        windows.CONV: own != windows.CONV,
+        windows.HYBRID: True,
+        windows.INDEXED: family.attention != "latent",
+    }
+    if foreign.get(kind, False):
+        raise SizingError(
+            fields.at("layer_types"), f"holds {kind!r}, which this architecture does not have"
+        )
 
 
 def _share_indexers(fields: Fields, family: Family, model: Model) -> None:
@@ -131,6 +147,8 @@ def add_feedforward(fields: Fields, family: Family, model: Model, layers: int) -
         mixture, facts = feedforward.mixture(fields, family, model.hidden)
         model.add("experts", mixture * sparse)
         model.facts.update(facts)
+    elif family.experts is not None:
+        feedforward.skip_experts(fields, family.experts)
     fields.skip("intermediate_size")
     if sparse < layers:
         bias = trait(fields, family.mlp_bias)

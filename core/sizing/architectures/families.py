@@ -1,87 +1,14 @@
-"""What `config.json` does not say of a decoder: how many norms, which biases, which layers slide.
+"""The table of decoders: one entry per `model_type`.
 
-One line per `model_type`. A trait is a constant where the architecture's code has one, and the name
-of a field where the config decides. Read in the published code of each (transformers 5.24, July
-2026), and checked against it: `tests/sizing/test_parameters.py` builds each of them.
+Read in the published code of each (transformers 5.24), and checked against it: the tests build
+every one of them, small and at full size, and compare all parameters and the cache.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-Trait = bool | str
-"""True or False for all models of a kind; or the name of the field that says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Experts:
-    """A mixture of experts: field names, and what lies beside the experts' matrices.
-
-    which: the rule that says which layers have experts (`feedforward.sparse_layers`).
-    shared: the field with the number of shared experts, each as wide as the others; shared_width:
-    the field with the shared expert's own width. gate: a sigmoid gate on the shared expert.
-    router_bias: one bias per expert, as a parameter. dense_width: the field with the width of the
-    layers that have no experts.
-    """
-
-    count: str = "num_experts"
-    visited: str = "num_experts_per_tok"
-    width: str = "moe_intermediate_size"
-    which: str = "all"
-    shared: str = ""
-    shared_width: str = ""
-    shared_default: int = 0
-    gate: bool = False
-    router: bool = True
-    router_bias: Trait = False
-    expert_bias: bool = False
-    gated: bool = True
-    dense_width: str = "intermediate_size"
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """norm: "rms" (one vector), "layer" (weight and bias), "none" (no parameters).
-
-    norms: norms as wide as the model, per layer; the final one comes on top. qk_norm: norms of
-    queries and keys: "head" (one per head dimension, shared by all heads), "heads" (each head its
-    own), "width" (over all heads at once), and qk_norm_if: the field that switches them on.
-    mixer: what layers without a KV cache are (`mixers`). window: which layers slide if `layer_types` does not say (`windows.kinds`), and every: the
-    pattern's default length. gated: three matrices (gate, up, down) instead of two.
-    attention: "heads" or "latent" (MLA). output_gate: attention's output is gated by a matrix as
-    wide as the values ("width"), by one with a number per head ("heads"), or by the second half of
-    a query projection twice as wide ("query"). sinks: one learned logit per query head. positions: learned position
-    embeddings, max_position_embeddings + this many rows; None for none. head_bias: of the output.
-    embedding_norm: a norm above the embeddings. scalars: learned numbers of an activation function,
-    per layer. width_times: the MLP's width in widths of the model, if no field says it. width_rule: another way that it
-    follows from the fields ("lfm2", "half"). ignored: fields that change nothing here. kv: how KV heads are told, if not by num_key_value_heads: "falcon", "multi_query", "all" (MHA only).
-    """
-
-    norm: str = "rms"
-    norms: int = 2
-    final_norm: bool = True
-    qkv_bias: Trait = False
-    o_bias: Trait = False
-    mlp_bias: Trait = False
-    gated: bool = True
-    qk_norm: str = ""
-    qk_norm_if: str = ""
-    window: str = "none"
-    every: int = 0
-    attention: str = "heads"
-    output_gate: str = ""
-    sinks: bool = False
-    positions: int | None = None
-    embedding_norm: bool = False
-    head_bias: Trait = False
-    scalars: int = 0
-    width_times: int = 0
-    kv: str = ""
-    mixer: str = ""
-    width_rule: str = ""
-    ignored: tuple[str, ...] = ()
-    experts: Experts | None = None
-
+from core.sizing.architectures.traits import Experts, Family
 
 _LLAMA = Family(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")
 _QWEN2 = Family(qkv_bias=True, window="qwen")

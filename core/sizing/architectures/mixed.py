@@ -8,8 +8,9 @@ from typing import Any
 from core.sizing.architectures import attention, decoder, feedforward, windows
 from core.sizing.architectures.attention import Heads
 from core.sizing.architectures.decoder import Model
-from core.sizing.architectures.families import FAMILIES, Experts, Family
+from core.sizing.architectures.families import FAMILIES
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Experts, Family
 from core.sizing.errors import SizingError
 from core.sizing.geometry import Layer
 from core.sizing.parameters import Count, experts, linear, vector
@@ -88,6 +89,7 @@ def longcat(fields: Fields) -> Model:
         raise SizingError(fields.at("moe_topk"), f"is {visited}, of {number + idle} experts")
     width = fields.whole("expert_ffn_hidden_size", "moe_intermediate_size")
     one = experts(number, min(visited, number), feedforward.mlp(hidden, width, True))
+    model.facts.update(feedforward.facts(width, number, min(visited, number)))
     one += linear(hidden, number + idle, fields.flag("router_bias"))
     model.add("experts", one * layers)
     if idle:
@@ -119,6 +121,7 @@ def dbrx(fields: Fields) -> Model:
         raise SizingError(ffn.at("moe_top_k"), f"is {visited}, of {number} experts")
     width = ffn.whole("ffn_hidden_size")
     mixture = experts(number, visited, feedforward.mlp(hidden, width, True))
+    model.facts.update(feedforward.facts(width, number, visited))
     model.add("experts", (mixture + linear(hidden, number)) * layers)
     model.add("norms", vector(hidden) * (2 * layers + 1))
     return model
@@ -134,21 +137,16 @@ def _nested(fields: Fields, name: str) -> Fields:
 def opt(fields: Fields) -> Model:
     """OPT: embeddings may be narrower than the layers (350M: 512 in 1,024), with a matrix in and
     one out; and in that size norms come after, so that there is no final one."""
-    family = replace(FAMILIES["opt"], positions=None)
-    hidden = fields.whole("hidden_size")
+    hidden, vocab = fields.whole("hidden_size"), fields.whole("vocab_size")
     narrow = fields.whole("word_embed_proj_dim", default=hidden)
-    affine = fields.flag("layer_norm_elementwise_affine", default=True)
-    final = fields.flag("do_layer_norm_before", default=True)
-    final = final and not fields.flag("_remove_final_layer_norm")
-    family = replace(family, norm="layer" if affine else "none")
-    model = decoder.build(fields, family)
-    model.parts = {part: count for part, count in model.parts.items() if "embed" not in part}
+    model = Model(hidden, vocab, tied=fields.flag("tie_word_embeddings", default=True))
     decoder.embed(model, narrow)
     if narrow != hidden:
         model.add("projections of embeddings", linear(narrow, hidden) + linear(hidden, narrow))
-    rows = fields.whole("max_position_embeddings") + 2
-    model.add("position embedding", vector(rows * hidden))
-    if affine and not final:
+    affine = fields.flag("layer_norm_elementwise_affine", default=True)
+    decoder.fill(fields, replace(FAMILIES["opt"], norm="layer" if affine else "none"), model)
+    final = fields.flag("do_layer_norm_before", default=True)
+    if affine and (not final or fields.flag("_remove_final_layer_norm")):
         model.add("norms", vector(-2 * hidden))
     return model
 

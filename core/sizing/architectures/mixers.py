@@ -186,7 +186,6 @@ def mamba2(fields: Fields, hidden: int) -> tuple[FixedState, Count]:
         raise SizingError(
             fields.path, f"{heads} state-space heads do not divide a width of {width:,}"
         )
-    dim = width // heads
     _check_head_dim(fields, width, heads)
     state = fields.whole("mamba_d_state", "ssm_state_size", "state_size")
     groups = fields.whole("mamba_n_groups", "mamba_ngroups", "n_groups")
@@ -224,7 +223,7 @@ def _check_head_dim(fields: Fields, width: int, heads: int) -> None:
         name = next(name for name in _HEAD_DIMS if name in fields.data)
         raise SizingError(
             fields.at(name),
-            f"is {checks._shown(stated)}, but {width:,} channels over {heads} heads are "
+            f"is {checks.shown(stated)}, but {width:,} channels over {heads} heads are "
             f"{width // heads} each",
         )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.sizing.architectures import attention, decoder, feedforward, mixers, windows
 from core.sizing.architectures.decoder import Model
-from core.sizing.architectures.families import Experts, Family
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Experts, Family
 from core.sizing.errors import SizingError
 from core.sizing.geometry import FixedState, Layer
 from core.sizing.parameters import NOTHING, Count, experts, linear, vector
@@ -87,7 +87,7 @@ def nemotron_h(fields: Fields) -> Model:
         bias = fields.flag("mlp_bias")
         made["-"] = Layer(None), "MLP", feedforward.mlp(hidden, width, False, bias)
     if "E" in letters:
-        made["E"] = Layer(None), "experts", _nemotron_experts(fields, hidden)
+        made["E"] = Layer(None), "experts", _nemotron_experts(fields, model)
     for letter in letters:
         layer, part, count = made[letter]
         model.layers.append(layer)
@@ -129,10 +129,12 @@ def _pattern(fields: Fields) -> str:
     return letters
 
 
-def _nemotron_experts(fields: Fields, hidden: int) -> Count:
+def _nemotron_experts(fields: Fields, model: Model) -> Count:
+    hidden = model.hidden
     kind = Experts(count="n_routed_experts", gated=False)
     number, visited = feedforward.expert_numbers(fields, kind)
     width = fields.whole("moe_intermediate_size")
+    model.facts.update(feedforward.facts(width, number, visited))
     latent = fields.whole_or_none("moe_latent_size")
     bias = fields.flag("mlp_bias")
     inner = latent or hidden

@@ -10,8 +10,8 @@ import re
 
 from core.sizing.architectures import attention, windows
 from core.sizing.architectures.decoder import Model, layer_count
-from core.sizing.architectures.families import Family
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Family
 from core.sizing.errors import SizingError
 
 _SHAPES = re.compile(
