@@ -33,6 +33,8 @@ BUILDERS: dict[str, Callable[[Fields], Model]] = {
     "mimo_v2_flash": mixed.mimo,
     "longcat_flash": mixed.longcat,
     "dbrx": mixed.dbrx,
+    "opt": mixed.opt,
+    "mpt": mixed.mpt,
     "openelm": mixed.openelm,
     "nemotron-nas": mixed.nas,
 }
@@ -71,10 +73,16 @@ def model_from_config(config: object, name: str = "config", source: str = "") ->
 def _spec(model: Model, found: locate.Found, name: str, source: str) -> ModelSpec:
     fields = found.fields
     total = sum(model.parts.values(), NOTHING)
-    checks.whole(total.total, fields.path, 0)
+    if total.total > checks.LARGEST:
+        raise SizingError(fields.path, "makes more than 2⁶³ parameters")
     counted = not model.params_note
     position = fields.whole_or_none(
-        "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"
+        "max_position_embeddings",
+        "n_positions",
+        "max_seq_len",
+        "seq_length",
+        "model_max_length",
+        "max_context_length",
     )
     stated = fields.raw("dtype", "torch_dtype") or found.outer.get("torch_dtype")
     unknown = [

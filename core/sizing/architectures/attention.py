@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.sizing.architectures import windows
-from core.sizing.architectures.families import Family, Trait
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Family, Trait
 from core.sizing.errors import SizingError
 from core.sizing.geometry import KVHeads, Latent, Layer
 from core.sizing.parameters import NOTHING, Count, linear, vector
@@ -126,12 +125,15 @@ def _qk_norm(fields: Fields, family: Family, heads: Heads) -> Count:
     }[family.qk_norm]
 
 
-def read_latent(fields: Fields, family: Family, hidden: int) -> tuple[Layer, Count]:
+def read_latent(
+    fields: Fields, family: Family, hidden: int, window: int | None = None
+) -> tuple[Layer, Count, Count]:
     """MLA (DeepSeek-V2, 2024): one latent per token, shared by all heads, and one rotary key.
 
     Counted as served, with the latent in the cache: what is cached is kv_lora_rank +
     qk_rope_head_dim numbers, whatever the heads. The number of KV heads in the config is of the
-    keys and values after expansion, and takes no memory.
+    keys and values after expansion, and takes no memory. Returns the layer, the parameters of its
+    attention, and those of its indexer.
     """
     heads = fields.whole("num_attention_heads")
     latent = fields.whole("kv_lora_rank")
@@ -157,8 +159,8 @@ def read_latent(fields: Fields, family: Family, hidden: int) -> tuple[Layer, Cou
     if family.output_gate == "heads":
         count += linear(hidden, heads)
     indexer, indexer_count = _indexer(fields, hidden, rank)
-    layer = Layer(Latent(latent, rope), heads, nope + rope, value, indexer_dim=indexer)
-    return layer, count + indexer_count
+    layer = Layer(Latent(latent, rope, window), heads, nope + rope, value, indexer_dim=indexer)
+    return layer, count, indexer_count
 
 
 def _indexer(fields: Fields, hidden: int, rank: int | None) -> tuple[int, Count]:
@@ -170,9 +172,25 @@ def _indexer(fields: Fields, hidden: int, rank: int | None) -> tuple[int, Count]
     return dim, count + linear(hidden, heads)
 
 
+def indexed_layers(fields: Fields, layers: int) -> list[bool]:
+    """Which layers have an indexer of their own; the others use the choice of the one before."""
+    words = fields.items("indexer_types", layers)
+    pattern = fields.raw("index_topk_pattern")
+    if words is None and pattern is not None:
+        if not isinstance(pattern, str) or set(pattern) - {"F", "S"} or len(pattern) != layers:
+            raise SizingError(
+                fields.at("index_topk_pattern"), f"must be {layers} letters F or S, one per layer"
+            )
+        return [letter == "F" for letter in pattern]
+    if words is not None:
+        if set(map(str, words)) - {"full", "shared"}:
+            raise SizingError(fields.at("indexer_types"), "must hold full and shared only")
+        return [word == "full" for word in words]
+    step = fields.whole("index_topk_freq", default=1)
+    offset = fields.whole("index_skip_topk_offset", default=2, minimum=0)
+    return [max(i - offset + 1, 0) % step == 0 for i in range(layers)]
+
+
 def trait(fields: Fields, value: Trait) -> bool:
     """A constant of the architecture, or what the field of that name says."""
     return fields.flag(value) if isinstance(value, str) else value
-
-
-__all__ = ["Heads", "heads_count", "read_heads", "read_latent", "trait", "windows"]

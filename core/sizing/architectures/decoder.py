@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.sizing.architectures import attention, feedforward, windows
 from core.sizing.architectures.attention import trait
-from core.sizing.architectures.families import Family
 from core.sizing.architectures.fields import Fields
 from core.sizing.architectures.mixers import MIXERS
+from core.sizing.architectures.traits import Family
 from core.sizing.errors import SizingError
 from core.sizing.geometry import FixedState, Layer
-from core.sizing.parameters import NOTHING, Count, linear, vector
+from core.sizing.parameters import NOTHING, Count, vector
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Model:
     params_note: str = ""
 
     def add(self, part: str, count: Count) -> None:
-        if count.total:
+        if count.total != 0:
             self.parts[part] = self.parts.get(part, NOTHING) + count
 
 
@@ -66,9 +66,14 @@ def layer_count(fields: Fields) -> int:
 
 def build(fields: Fields, family: Family) -> Model:
     """A decoder of one of the families."""
-    model = start(fields)
+    return fill(fields, family, start(fields))
+
+
+def fill(fields: Fields, family: Family, model: Model) -> Model:
+    """All that lies between the embedding and the head, which the model has."""
     layers = layer_count(fields)
     hidden = model.hidden
+    fields.skip(*family.ignored)
     made: dict[str, Layer] = {}
     kinds = windows.kinds(fields, family, layers)
     for kind, times in Counter(kinds).items():
@@ -76,6 +81,8 @@ def build(fields: Fields, family: Family) -> Model:
         made[kind] = layer
         model.add(part_of(layer), count * times)
     model.layers = [made[kind] for kind in kinds]
+    if any(layer.indexer_dim for layer in made.values()):
+        _share_indexers(fields, family, model)
     if not any(layer.num_query_heads for layer in made.values()):
         fields.skip("num_attention_heads", "num_key_value_heads", "head_dim", "sliding_window")
     add_feedforward(fields, family, model, layers)
@@ -87,18 +94,42 @@ def build(fields: Fields, family: Family) -> Model:
 
 def mixing(fields: Fields, family: Family, kind: str, hidden: int) -> tuple[Layer, Count]:
     """What mixes tokens in a layer of this kind: attention of a sort, or a fixed state."""
+    _check_kind(fields, family, kind)
     if kind in (windows.LINEAR, windows.CONV):
-        if not family.mixer:
-            raise SizingError(
-                fields.at("layer_types"), f"holds {kind!r}, which this architecture does not have"
-            )
         state, count = MIXERS[family.mixer](fields, hidden)
         return Layer(state), count
+    window = windows.window(fields, kind)
     if family.attention == "latent":
-        return attention.read_latent(fields, family, hidden)
+        layer, count, indexer = attention.read_latent(fields, family, hidden, window)
+        return layer, count + indexer
     heads = attention.read_heads(fields, family, hidden)
-    layer = heads.layer(windows.window(fields, kind))
-    return layer, attention.heads_count(fields, family, hidden, heads)
+    return heads.layer(window), attention.heads_count(fields, family, hidden, heads)
+
+
+def _check_kind(fields: Fields, family: Family, kind: str) -> None:
+    """A kind of layer that this architecture does not have would be sized as something else."""
+    own = "" if not family.mixer else "conv" if family.mixer == "short_conv" else "linear_attention"
+    foreign = {
+        windows.LINEAR: own != windows.LINEAR,
+        windows.CONV: own != windows.CONV,
+        windows.HYBRID: True,
+        windows.INDEXED: family.attention != "latent",
+    }
+    if foreign.get(kind, False):
+        raise SizingError(
+            fields.at("layer_types"), f"holds {kind!r}, which this architecture does not have"
+        )
+
+
+def _share_indexers(fields: Fields, family: Family, model: Model) -> None:
+    """Takes the indexer from layers that go by another's choice (GLM-5)."""
+    own = attention.indexed_layers(fields, len(model.layers))
+    _, _, indexer = attention.read_latent(fields, family, model.hidden)
+    model.layers = [
+        layer if mine else replace(layer, indexer_dim=0)
+        for layer, mine in zip(model.layers, own, strict=True)
+    ]
+    model.add("attention", indexer * -own.count(False))
 
 
 def part_of(layer: Layer) -> str:
@@ -116,6 +147,8 @@ def add_feedforward(fields: Fields, family: Family, model: Model, layers: int) -
         mixture, facts = feedforward.mixture(fields, family, model.hidden)
         model.add("experts", mixture * sparse)
         model.facts.update(facts)
+    elif family.experts is not None:
+        feedforward.skip_experts(fields, family.experts)
     fields.skip("intermediate_size")
     if sparse < layers:
         bias = trait(fields, family.mlp_bias)
@@ -143,6 +176,3 @@ def _rest(fields: Fields, family: Family, model: Model) -> None:
         model.add("norms", norm(family.norm, model.hidden))
     if trait(fields, family.head_bias):
         model.add("output head", vector(model.vocab))
-
-
-__all__ = ["Model", "build", "embed", "layer_count", "linear", "norm", "start"]

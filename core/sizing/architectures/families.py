@@ -1,86 +1,14 @@
-"""What `config.json` does not say of a decoder: how many norms, which biases, which layers slide.
+"""The table of decoders: one entry per `model_type`.
 
-One line per `model_type`. A trait is a constant where the architecture's code has one, and the name
-of a field where the config decides. Read in the published code of each (transformers 5.24, July
-2026), and checked against it: `tests/sizing/test_parameters.py` builds each of them.
+Read in the published code of each (transformers 5.24), and checked against it: the tests build
+every one of them, small and at full size, and compare all parameters and the cache.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-Trait = bool | str
-"""True or False for all models of a kind; or the name of the field that says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Experts:
-    """A mixture of experts: field names, and what lies beside the experts' matrices.
-
-    which: the rule that says which layers have experts (`feedforward.sparse_layers`).
-    shared: the field with the number of shared experts, each as wide as the others; shared_width:
-    the field with the shared expert's own width. gate: a sigmoid gate on the shared expert.
-    router_bias: one bias per expert, as a parameter. dense_width: the field with the width of the
-    layers that have no experts.
-    """
-
-    count: str = "num_experts"
-    visited: str = "num_experts_per_tok"
-    width: str = "moe_intermediate_size"
-    which: str = "all"
-    shared: str = ""
-    shared_width: str = ""
-    shared_default: int = 0
-    gate: bool = False
-    router: bool = True
-    router_bias: Trait = False
-    expert_bias: bool = False
-    gated: bool = True
-    dense_width: str = "intermediate_size"
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """norm: "rms" (one vector), "layer" (weight and bias), "none" (no parameters).
-
-    norms: norms as wide as the model, per layer; the final one comes on top. qk_norm: norms of
-    queries and keys: "head" (one per head dimension, shared by all heads), "heads" (each head its
-    own), "width" (over all heads at once), and qk_norm_if: the field that switches them on.
-    mixer: what layers without a KV cache are (`mixers`). window: which layers slide if `layer_types` does not say (`windows.kinds`), and every: the
-    pattern's default length. gated: three matrices (gate, up, down) instead of two.
-    attention: "heads" or "latent" (MLA). output_gate: attention's output is gated by a matrix as
-    wide as the values ("width"), by one with a number per head ("heads"), or by the second half of
-    a query projection twice as wide ("query"). sinks: one learned logit per query head. positions: learned position
-    embeddings, max_position_embeddings + this many rows; None for none. head_bias: of the output.
-    embedding_norm: a norm above the embeddings. scalars: learned numbers of an activation function,
-    per layer. width_times: the MLP's width in widths of the model, if no field says it. width_rule: another way that it
-    follows from the fields ("lfm2", "half"). kv: how KV heads are told, if not by num_key_value_heads: "falcon", "multi_query", "all" (MHA only).
-    """
-
-    norm: str = "rms"
-    norms: int = 2
-    final_norm: bool = True
-    qkv_bias: Trait = False
-    o_bias: Trait = False
-    mlp_bias: Trait = False
-    gated: bool = True
-    qk_norm: str = ""
-    qk_norm_if: str = ""
-    window: str = "none"
-    every: int = 0
-    attention: str = "heads"
-    output_gate: str = ""
-    sinks: bool = False
-    positions: int | None = None
-    embedding_norm: bool = False
-    head_bias: Trait = False
-    scalars: int = 0
-    width_times: int = 0
-    kv: str = ""
-    mixer: str = ""
-    width_rule: str = ""
-    experts: Experts | None = None
-
+from core.sizing.architectures.traits import Experts, Family
 
 _LLAMA = Family(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")
 _QWEN2 = Family(qkv_bias=True, window="qwen")
@@ -123,7 +51,7 @@ FAMILIES: dict[str, Family] = {
     "llama": _LLAMA,
     "mistral": Family(window="all"),
     "ministral": Family(window="all"),
-    "ministral3": Family(),
+    "ministral3": Family(window="all"),
     "qwen2": _QWEN2,
     "qwen3": _QWEN3,
     "gemma": _GEMMA,
@@ -167,7 +95,12 @@ FAMILIES: dict[str, Family] = {
     "exaone4": Family(qk_norm="head", window="every", every=4),
     "seed_oss": Family(qkv_bias="attention_bias", o_bias="attention_out_bias", mlp_bias="mlp_bias"),
     "helium": Family(qkv_bias="attention_bias", mlp_bias="mlp_bias"),
-    "hunyuan_v1_dense": Family(qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="head"),
+    "hunyuan_v1_dense": Family(
+        qkv_bias="attention_bias",
+        o_bias="attention_bias",
+        qk_norm="head",
+        ignored=("use_qk_norm",),
+    ),
     "ernie4_5": Family(qkv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),
     "arcee": replace(_LLAMA, gated=False),
     "apertus": Family(
@@ -251,6 +184,7 @@ FAMILIES: dict[str, Family] = {
         qkv_bias="attention_bias",
         o_bias="attention_bias",
         window="chunked",
+        ignored=("use_qk_norm", "intermediate_size_mlp"),
         experts=Experts(
             count="num_local_experts",
             width="intermediate_size",
@@ -261,7 +195,8 @@ FAMILIES: dict[str, Family] = {
     ),
     "minimax_m2": Family(
         qk_norm="width",
-        window="none",
+        window="minimax",
+        ignored=("use_qk_norm", "shared_intermediate_size"),
         experts=Experts(count="num_local_experts", width="intermediate_size"),
     ),
     "ernie4_5_moe": Family(
@@ -312,47 +247,84 @@ FAMILIES: dict[str, Family] = {
     ),
     # Some layers with a fixed state instead of a KV cache
     "qwen3_next": replace(
-        _QWEN3, window="interval", every=4, mixer="gated_delta", output_gate="query",
+        _QWEN3,
+        window="interval",
+        every=4,
+        mixer="gated_delta",
+        output_gate="query",
         experts=replace(_QWEN_EXPERTS, shared_width="shared_expert_intermediate_size", gate=True),
     ),
     "qwen3_5_text": replace(
         _QWEN3, window="interval", every=4, mixer="gated_delta", output_gate="query"
     ),
     "qwen3_5_moe_text": replace(
-        _QWEN3, window="interval", every=4, mixer="gated_delta", output_gate="query",
+        _QWEN3,
+        window="interval",
+        every=4,
+        mixer="gated_delta",
+        output_gate="query",
         experts=Experts(shared_width="shared_expert_intermediate_size", gate=True),
     ),
     "kimi_linear": replace(
-        _MLA, window="kimi", every=4, mixer="kimi_delta",
+        _MLA,
+        window="kimi",
+        every=4,
+        mixer="kimi_delta",
         experts=Experts(shared="num_shared_experts", which="first_dense"),
     ),
     "bailing_hybrid": replace(
-        _MLA, window="interval", every=6, mixer="ring_delta", output_gate="heads",
+        _MLA,
+        window="interval",
+        every=6,
+        mixer="ring_delta",
+        output_gate="heads",
         experts=Experts(shared="num_shared_experts", which="first_dense"),
     ),
     "olmo_hybrid": Family(
-        qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="width", window="olmo_hybrid",
+        qkv_bias="attention_bias",
+        o_bias="attention_bias",
+        qk_norm="width",
+        window="olmo_hybrid",
         mixer="olmo_delta",
     ),
-    "minimax": replace(_MIXTRAL, window="minimax", mixer="lightning"),
+    "minimax": replace(
+        _MIXTRAL, window="minimax", mixer="lightning", ignored=("shared_intermediate_size",)
+    ),
     "jamba": Family(
-        window="jamba", mixer="jamba",
+        window="jamba",
+        mixer="jamba",
         experts=Experts(width="intermediate_size", which="jamba"),
     ),
     "bamba": replace(_LLAMA, window="indices", mixer="mamba2"),
     "granitemoehybrid": Family(
-        qkv_bias="attention_bias", o_bias="attention_bias", window="linear", mixer="mamba2",
+        qkv_bias="attention_bias",
+        o_bias="attention_bias",
+        window="linear",
+        mixer="mamba2",
         experts=Experts(
-            count="num_local_experts", width="intermediate_size", which="if_any",
-            shared_width="shared_intermediate_size", dense_width="shared_intermediate_size",
+            count="num_local_experts",
+            width="intermediate_size",
+            which="if_any",
+            shared_width="shared_intermediate_size",
+            dense_width="shared_intermediate_size",
         ),
     ),
-    "lfm2": Family(qk_norm="head", window="indices", mixer="short_conv", width_rule="lfm2"),
+    "lfm2": Family(
+        qk_norm="head",
+        window="indices",
+        mixer="short_conv",
+        width_rule="lfm2",
+        ignored=("block_dim", "conv_dim", "conv_dim_out", "num_heads"),
+    ),
     "lfm2_moe": Family(
         qk_norm="head", window="indices", mixer="short_conv", experts=Experts(which="num_dense")
     ),
     "recurrent_gemma": Family(
-        qkv_bias="attention_bias", o_bias=True, mlp_bias=True, window="griffin", mixer="rg_lru",
+        qkv_bias="attention_bias",
+        o_bias=True,
+        mlp_bias=True,
+        window="griffin",
+        mixer="rg_lru",
         width_rule="half",
     ),
     # Before Llama: layer norms with biases, plain MLPs four times as wide, learned positions
@@ -369,8 +341,14 @@ FAMILIES: dict[str, Family] = {
     "gptj": _GPTJ,
     "codegen": _GPTJ,
     "gpt_neo": Family(
-        norm="layer", o_bias=True, mlp_bias=True, gated=False, positions=0, width_times=4,
-        kv="all", window="gpt_neo",
+        norm="layer",
+        o_bias=True,
+        mlp_bias=True,
+        gated=False,
+        positions=0,
+        width_times=4,
+        kv="all",
+        window="gpt_neo",
     ),
     "bloom": replace(_GPT2, positions=None, embedding_norm=True),
     "mpt": Family(gated=False, width_times=4, kv="all"),

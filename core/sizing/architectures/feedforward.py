@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from core.sizing.architectures.attention import trait
-from core.sizing.architectures.families import Experts, Family
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Experts, Family
 from core.sizing.errors import SizingError
 from core.sizing.parameters import NOTHING, Count, experts, linear, vector
 
@@ -44,8 +44,12 @@ def mixture(fields: Fields, family: Family, hidden: int) -> tuple[Count, dict[st
         out += linear(hidden, number)
     if trait(fields, kind.router_bias):
         out += vector(number)
-    facts = {"d_ff": width, "n_experts": number, "n_active_experts": visited}
-    return out + _shared(fields, family, hidden, width), dict(facts)
+    return out + _shared(fields, family, hidden, width), facts(width, number, visited)
+
+
+def facts(width: int, number: int, visited: int) -> dict[str, object]:
+    """A mixture of experts under short names. d_ff is an expert's width until a dense layer's."""
+    return {"d_ff": width, "d_expert": width, "n_experts": number, "n_active_experts": visited}
 
 
 def expert_numbers(fields: Fields, kind: Experts) -> tuple[int, int]:
@@ -58,6 +62,12 @@ def expert_numbers(fields: Fields, kind: Experts) -> tuple[int, int]:
             f"is {visited:,}, but there are only {number:,} experts ({kind.count})",
         )
     return number, visited
+
+
+def skip_experts(fields: Fields, kind: Experts) -> None:
+    """Fields of experts that no layer of this model has."""
+    fields.skip(*_COUNT_NAMES, *_VISITED_NAMES, kind.count, kind.visited, kind.width)
+    fields.skip(*(name for name in (kind.shared, kind.shared_width) if name))
 
 
 def _shared(fields: Fields, family: Family, hidden: int, width: int) -> Count:

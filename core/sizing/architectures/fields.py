@@ -63,8 +63,8 @@ class Fields:
             if self.data[other] != value:
                 raise SizingError(
                     self.at(other),
-                    f"says {checks._shown(self.data[other])}, but {found[0]} says "
-                    f"{checks._shown(value)}; both mean the same",
+                    f"says {checks.shown(self.data[other])}, but {found[0]} says "
+                    f"{checks.shown(value)}; both mean the same",
                 )
         return value
 
@@ -113,7 +113,7 @@ class Fields:
             return default
         if not isinstance(value, bool):
             raise SizingError(
-                self._where(names), f"must be true or false, not {checks._shown(value)}"
+                self._where(names), f"must be true or false, not {checks.shown(value)}"
             )
         return value
 
@@ -126,7 +126,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, str):
-            raise SizingError(self.at(name), f"must be a word, not {checks._shown(value)}")
+            raise SizingError(self.at(name), f"must be a word, not {checks.shown(value)}")
         return value
 
     def items(self, name: str, length: int | None = None) -> list[Any] | None:
@@ -135,7 +135,7 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise SizingError(self.at(name), f"must be a list, not {checks._shown(value)}")
+            raise SizingError(self.at(name), f"must be a list, not {checks.shown(value)}")
         if length is not None and len(value) != length:
             raise SizingError(
                 self.at(name), f"has {len(value):,} entries, but the model has {length:,} layers"
@@ -160,7 +160,7 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise SizingError(self.at(name), f"must be an object, not {checks._shown(value)}")
+            raise SizingError(self.at(name), f"must be an object, not {checks.shown(value)}")
         return Fields(value, self.at(name), {}, True)
 
     def _where(self, names: tuple[str, ...]) -> str:

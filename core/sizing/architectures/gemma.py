@@ -10,8 +10,8 @@ from core.sizing import checks
 from core.sizing.architectures import attention, decoder, feedforward, windows
 from core.sizing.architectures.attention import Heads
 from core.sizing.architectures.decoder import Model
-from core.sizing.architectures.families import Family
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Family
 from core.sizing.errors import SizingError
 from core.sizing.geometry import Layer, SharedKV
 from core.sizing.parameters import Count, experts, linear, vector
@@ -26,7 +26,7 @@ def gemma3n(fields: Fields) -> Model:
     hidden, layers = model.hidden, decoder.layer_count(fields)
     kinds = _kinds(fields, layers, every=5)
     heads = attention.read_heads(fields, _FAMILY, hidden)
-    _attention(fields, model, kinds, {kind: heads for kind in kinds}, keys_are_values=False)
+    _attention(fields, model, kinds, dict.fromkeys(kinds, heads), keys_are_values=False)
     for width in _widths(fields, layers):
         model.add("MLP", feedforward.mlp(hidden, width, True))
     streams, rank = fields.whole("altup_num_inputs"), fields.whole("laurel_rank")
@@ -59,7 +59,7 @@ def gemma4(fields: Fields) -> Model:
         wide = 2 * width if double and i >= layers - shared else width
         model.add("MLP", feedforward.mlp(hidden, wide, True))
     if fields.flag("enable_moe_block"):
-        model.add("experts", _experts(fields, hidden) * layers)
+        model.add("experts", _experts(fields, model) * layers)
     fields.skip("num_experts", "top_k_experts", "moe_intermediate_size")
     _per_layer_inputs(fields, model, layers)
     model.add("norms", vector(hidden) * (4 * layers + 1))
@@ -96,7 +96,9 @@ def _override(fields: Fields) -> dict[str, int]:
     out: dict[str, int] = {}
     for row in rows:
         for name, value in row.items():
-            known = out.setdefault(name, checks.whole(value, f"{table.path}.{name}"[:80], 1, 1 << 16))
+            known = out.setdefault(
+                name, checks.whole(value, f"{table.path}.{name}"[:80], 1, 1 << 16)
+            )
             if known != value:
                 raise SizingError(table.path, f"gives full-attention layers different {name}")
     return out
@@ -163,13 +165,15 @@ def _per_layer_inputs(fields: Fields, model: Model, layers: int) -> None:
     model.add("per-layer inputs", linear(model.hidden, layers * width) + vector(width))
 
 
-def _experts(fields: Fields, hidden: int) -> Count:
+def _experts(fields: Fields, model: Model) -> Count:
+    """Beside each layer's MLP, with norms of their own."""
+    hidden = model.hidden
     number = fields.whole("num_experts")
     visited = fields.whole("top_k_experts", "num_experts_per_tok")
     if visited > number:
         raise SizingError(fields.at("top_k_experts"), f"is {visited}, of {number} experts")
-    one = feedforward.mlp(hidden, fields.whole("moe_intermediate_size"), True)
+    width = fields.whole("moe_intermediate_size")
+    model.facts.update({**feedforward.facts(width, number, visited), **model.facts})
+    one = feedforward.mlp(hidden, width, True)
     router = linear(hidden, number) + vector(hidden + number)
     return experts(number, visited, one) + router + vector(3 * hidden)
-
-

@@ -22,6 +22,7 @@ SAME_KIND = {
     "gemma3": "gemma3_text",
     "llama4": "llama4_text",
     "kimi_k2": "deepseek_v3",
+    "minimax_text_01": "minimax",
     "RefinedWeb": "falcon",
     "RefinedWebModel": "falcon",
 }
@@ -66,7 +67,7 @@ def language_model(config: object) -> Found:
 
 def _object(value: object, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise SizingError(path, f"must be an object, not {checks._shown(value)}")
+        raise SizingError(path, f"must be an object, not {checks.shown(value)}")
     for key in value:
         if not isinstance(key, str):
             raise SizingError(path, "must have names as keys")
@@ -78,7 +79,7 @@ def _kind(data: dict[str, Any], path: str) -> str:
     if kind is None:
         return ""
     if not isinstance(kind, str) or not kind:
-        raise SizingError(f"{path}.model_type", f"must be a word, not {checks._shown(kind)}")
+        raise SizingError(f"{path}.model_type", f"must be a word, not {checks.shown(kind)}")
     return kind
 
 
@@ -96,8 +97,8 @@ def _set_aside(found: Found, data: dict[str, Any], path: str) -> None:
             )
         elif data is not outer and name in data and name in _SIZES and value != data[name]:
             found.warnings.append(
-                f"config.{name} says {checks._shown(value)}, {path}.{name} "
-                f"{checks._shown(data[name])}: the latter is used"
+                f"config.{name} says {checks.shown(value)}, {path}.{name} "
+                f"{checks.shown(data[name])}: the latter is used"
             )
     extra = next((name for name in _AHEAD if data.get(name)), None)
     if extra is not None:
@@ -113,7 +114,16 @@ def _set_aside(found: Found, data: dict[str, Any], path: str) -> None:
         )
 
 
-_AHEAD = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers")
+_AHEAD = (
+    "num_nextn_predict_layers",
+    "mtp_num_hidden_layers",
+    "num_mtp_layers",
+    "mtp_num_layers",
+    "num_mtp_modules",
+    "use_mtp",
+    "mtp_transformer_layers",
+    "mtp_use_dedicated_embeddings",
+)
 """Multi-token prediction: a draft head in the checkpoint, which plain decoding does not load."""
 
 _PARTS = frozenset({"attn_config", "ffn_config", "linear_attn_config", "ssm_cfg", "rope_config"})

@@ -8,8 +8,9 @@ from typing import Any
 from core.sizing.architectures import attention, decoder, feedforward, windows
 from core.sizing.architectures.attention import Heads
 from core.sizing.architectures.decoder import Model
-from core.sizing.architectures.families import Experts, Family
+from core.sizing.architectures.families import FAMILIES
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Experts, Family
 from core.sizing.errors import SizingError
 from core.sizing.geometry import Layer
 from core.sizing.parameters import Count, experts, linear, vector
@@ -54,9 +55,7 @@ def _mimo_kinds(fields: Fields, layers: int) -> list[str]:
         return given
     if marks is not None:
         return [windows.SLIDING if mark else windows.FULL for mark in marks]
-    return [
-        windows.FULL if i == 0 or not (i + 1) % 6 else windows.SLIDING for i in range(layers)
-    ]
+    return [windows.FULL if i == 0 or not (i + 1) % 6 else windows.SLIDING for i in range(layers)]
 
 
 def _mimo_window(fields: Fields) -> int:
@@ -78,7 +77,7 @@ def longcat(fields: Fields) -> Model:
         raise SizingError(
             fields.at("num_hidden_layers"), f"is {stated}, but num_layers is {layers}"
         )
-    layer, count = attention.read_latent(fields, family, hidden)
+    layer, count, _ = attention.read_latent(fields, family, hidden)
     model.layers = [layer] * (2 * layers)
     model.add("attention", count * (2 * layers))
     width = fields.whole("ffn_hidden_size", "intermediate_size")
@@ -90,6 +89,7 @@ def longcat(fields: Fields) -> Model:
         raise SizingError(fields.at("moe_topk"), f"is {visited}, of {number + idle} experts")
     width = fields.whole("expert_ffn_hidden_size", "moe_intermediate_size")
     one = experts(number, min(visited, number), feedforward.mlp(hidden, width, True))
+    model.facts.update(feedforward.facts(width, number, min(visited, number)))
     one += linear(hidden, number + idle, fields.flag("router_bias"))
     model.add("experts", one * layers)
     if idle:
@@ -109,9 +109,7 @@ def dbrx(fields: Fields) -> Model:
     kv = attn.whole("kv_n_heads")
     stated = fields.whole_or_none("num_key_value_heads")
     if stated not in (None, kv):
-        raise SizingError(
-            attn.at("kv_n_heads"), f"is {kv}, but num_key_value_heads is {stated}"
-        )
+        raise SizingError(attn.at("kv_n_heads"), f"is {kv}, but num_key_value_heads is {stated}")
     attention.check_groups(attn, num, kv, "kv_n_heads")
     dim = attention.even_share(fields, hidden, num)
     heads = Heads(num, kv, dim, dim)
@@ -123,6 +121,7 @@ def dbrx(fields: Fields) -> Model:
         raise SizingError(ffn.at("moe_top_k"), f"is {visited}, of {number} experts")
     width = ffn.whole("ffn_hidden_size")
     mixture = experts(number, visited, feedforward.mlp(hidden, width, True))
+    model.facts.update(feedforward.facts(width, number, visited))
     model.add("experts", (mixture + linear(hidden, number)) * layers)
     model.add("norms", vector(hidden) * (2 * layers + 1))
     return model
@@ -133,6 +132,34 @@ def _nested(fields: Fields, name: str) -> Fields:
     if inner is None:
         raise SizingError(fields.at(name), "is missing, and the size depends on it")
     return inner
+
+
+def opt(fields: Fields) -> Model:
+    """OPT: embeddings may be narrower than the layers (350M: 512 in 1,024), with a matrix in and
+    one out; and in that size norms come after, so that there is no final one."""
+    hidden, vocab = fields.whole("hidden_size"), fields.whole("vocab_size")
+    narrow = fields.whole("word_embed_proj_dim", default=hidden)
+    model = Model(hidden, vocab, tied=fields.flag("tie_word_embeddings", default=True))
+    decoder.embed(model, narrow)
+    if narrow != hidden:
+        model.add("projections of embeddings", linear(narrow, hidden) + linear(hidden, narrow))
+    affine = fields.flag("layer_norm_elementwise_affine", default=True)
+    decoder.fill(fields, replace(FAMILIES["opt"], norm="layer" if affine else "none"), model)
+    final = fields.flag("do_layer_norm_before", default=True)
+    if affine and (not final or fields.flag("_remove_final_layer_norm")):
+        model.add("norms", vector(-2 * hidden))
+    return model
+
+
+def mpt(fields: Fields) -> Model:
+    """MPT: the MLP's width as a ratio, attention in a nested object."""
+    attn = fields.inner("attn_config")
+    if attn is not None and attn.word("attn_type", "multihead_attention") != "multihead_attention":
+        raise SizingError(
+            attn.at("attn_type"), "only multihead_attention is known for this architecture"
+        )
+    ratio = fields.whole("expansion_ratio", default=4)
+    return decoder.build(fields, replace(FAMILIES["mpt"], width_times=ratio))
 
 
 def openelm(fields: Fields) -> Model:
@@ -159,6 +186,7 @@ def openelm(fields: Fields) -> Model:
         model.add("MLP", _openelm_mlp(fields, hidden, factors, i))
     fields.skip("qkv_multipliers", "num_gqa_groups", "ffn_dim_divisor", "normalization_layer_name")
     fields.skip("activation_fn_name", "ffn_with_glu", "max_context_length", "rope_max_length")
+    fields.skip("rope_freq_constant")
     model.add("norms", vector(hidden) * (2 * layers + 1))
     return model
 

@@ -88,9 +88,7 @@ def ring_delta(fields: Fields, hidden: int) -> tuple[FixedState, Count]:
     return _kimi(hidden, heads, dim, kernel, linear(hidden, heads * dim) * 2)
 
 
-def _kimi(
-    hidden: int, heads: int, dim: int, kernel: int, gates: Count
-) -> tuple[FixedState, Count]:
+def _kimi(hidden: int, heads: int, dim: int, kernel: int, gates: Count) -> tuple[FixedState, Count]:
     width = heads * dim
     count = linear(hidden, 3 * width) + _conv(3 * width, kernel, False) + gates
     count += vector(width + heads) + linear(hidden, heads) + vector(dim) + linear(width, hidden)
@@ -130,12 +128,15 @@ def rg_lru(fields: Fields, hidden: int) -> tuple[FixedState, Count]:
     return _state("state_space", width * (kernel - 1), width, FP32), count
 
 
-def mamba(fields: Fields, hidden: int, norms: bool = False) -> tuple[FixedState, Count]:
+def mamba(
+    fields: Fields, hidden: int, norms: bool = False, width: int | None = None
+) -> tuple[FixedState, Count]:
     """Mamba (Gu, Dao 2023): per channel a state of `state` numbers.
 
-    norms: RMSNorms of the time step, B and C, with weights (Jamba).
+    norms: RMSNorms of the time step, B and C, with weights (Jamba). width: channels, if not a
+    multiple of the model's width.
     """
-    width = _expanded(fields, hidden)
+    width = _expanded(fields, hidden) if width is None else width
     state = fields.whole("state_size", "mamba_d_state")
     kernel = fields.whole("conv_kernel", "mamba_d_conv")
     rank = _step_rank(fields, hidden)
@@ -147,11 +148,21 @@ def mamba(fields: Fields, hidden: int, norms: bool = False) -> tuple[FixedState,
     count += matrix(width * state) + vector(width) + linear(width, hidden, bias)
     if norms:
         count += vector(rank + 2 * state)
-    return _state("state_space", width * kernel, width * state, None), count
+    return _state("state_space", width * kernel, width * state, _ssm_bytes(fields)), count
 
 
 def jamba(fields: Fields, hidden: int) -> tuple[FixedState, Count]:
     return mamba(fields, hidden, norms=True)
+
+
+def _ssm_bytes(fields: Fields) -> int:
+    """mamba_ssm_cache_dtype says it where a model was published for servers; else as computed."""
+    name = fields.word("mamba_ssm_cache_dtype", "float32")
+    if name not in ("float32", "bfloat16", "float16"):
+        raise SizingError(
+            fields.at("mamba_ssm_cache_dtype"), "must be float32, bfloat16 or float16"
+        )
+    return FP32 if name == "float32" else 2
 
 
 def _expanded(fields: Fields, hidden: int) -> int:
@@ -175,7 +186,6 @@ def mamba2(fields: Fields, hidden: int) -> tuple[FixedState, Count]:
         raise SizingError(
             fields.path, f"{heads} state-space heads do not divide a width of {width:,}"
         )
-    dim = width // heads
     _check_head_dim(fields, width, heads)
     state = fields.whole("mamba_d_state", "ssm_state_size", "state_size")
     groups = fields.whole("mamba_n_groups", "mamba_ngroups", "n_groups")
@@ -189,7 +199,7 @@ def mamba2(fields: Fields, hidden: int) -> tuple[FixedState, Count]:
         count += vector(width)
     out_bias = fields.flag("projectors_bias", default=bias)
     count += linear(width, hidden, out_bias)
-    return _state("state_space", channels * kernel, width * state, None), count
+    return _state("state_space", channels * kernel, width * state, _ssm_bytes(fields)), count
 
 
 _HEAD_DIMS = ("mamba_d_head", "mamba_head_dim", "mamba_headdim")
@@ -213,7 +223,7 @@ def _check_head_dim(fields: Fields, width: int, heads: int) -> None:
         name = next(name for name in _HEAD_DIMS if name in fields.data)
         raise SizingError(
             fields.at(name),
-            f"is {checks._shown(stated)}, but {width:,} channels over {heads} heads are "
+            f"is {checks.shown(stated)}, but {width:,} channels over {heads} heads are "
             f"{width // heads} each",
         )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.sizing.architectures import attention, decoder, feedforward, mixers, windows
 from core.sizing.architectures.decoder import Model
-from core.sizing.architectures.families import Experts, Family
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Experts, Family
 from core.sizing.errors import SizingError
 from core.sizing.geometry import FixedState, Layer
 from core.sizing.parameters import NOTHING, Count, experts, linear, vector
@@ -14,14 +14,20 @@ SPACE = "state space"
 
 
 def mamba(fields: Fields) -> Model:
-    """Mamba and Falcon Mamba: one norm and one mixer per layer, no MLP."""
-    return _alone(fields, *mixers.mamba(fields, _hidden(fields)))
+    """Mamba and Falcon Mamba: one norm and one mixer per layer, no MLP.
+
+    intermediate_size counts where it is given: Falcon Mamba says expand 16 beside it, and means 2.
+    """
+    width = fields.whole_or_none("intermediate_size")
+    fields.skip("expand")
+    return _alone(fields, *mixers.mamba(fields, _hidden(fields), width=width))
 
 
 def mamba2(fields: Fields) -> Model:
     """Mamba-2, where head_dim is that of the state space."""
     model = _alone(fields, *mixers.mamba2(fields, _hidden(fields)))
     width = fields.whole("num_heads") * fields.whole("head_dim")
+    fields.skip("time_step_rank")
     if width != int(fields.number("expand", 2.0) * model.hidden):
         raise SizingError(
             fields.at("head_dim"), f"· num_heads is {width:,}, but not expand · hidden_size"
@@ -32,7 +38,7 @@ def mamba2(fields: Fields) -> Model:
 def _alone(fields: Fields, state: FixedState, count: Count) -> Model:
     model = decoder.start(fields)
     layers = decoder.layer_count(fields)
-    fields.skip("intermediate_size", "layer_types", "mixer_rms_eps")
+    fields.skip("intermediate_size", "layer_types", "mixer_rms_eps", "d_inner")
     model.layers = [Layer(state)] * layers
     model.add(SPACE, count * layers)
     model.add("norms", vector(model.hidden) * (layers + 1))
@@ -81,7 +87,7 @@ def nemotron_h(fields: Fields) -> Model:
         bias = fields.flag("mlp_bias")
         made["-"] = Layer(None), "MLP", feedforward.mlp(hidden, width, False, bias)
     if "E" in letters:
-        made["E"] = Layer(None), "experts", _nemotron_experts(fields, hidden)
+        made["E"] = Layer(None), "experts", _nemotron_experts(fields, model)
     for letter in letters:
         layer, part, count = made[letter]
         model.layers.append(layer)
@@ -123,10 +129,12 @@ def _pattern(fields: Fields) -> str:
     return letters
 
 
-def _nemotron_experts(fields: Fields, hidden: int) -> Count:
+def _nemotron_experts(fields: Fields, model: Model) -> Count:
+    hidden = model.hidden
     kind = Experts(count="n_routed_experts", gated=False)
     number, visited = feedforward.expert_numbers(fields, kind)
     width = fields.whole("moe_intermediate_size")
+    model.facts.update(feedforward.facts(width, number, visited))
     latent = fields.whole_or_none("moe_latent_size")
     bias = fields.flag("mlp_bias")
     inner = latent or hidden
@@ -185,9 +193,7 @@ def zamba2(fields: Fields) -> Model:
     return _zamba(fields, kinds, state, count, fields.whole("num_mem_blocks", default=1))
 
 
-def _zamba(
-    fields: Fields, kinds: list[str], state: FixedState, count: Count, blocks: int
-) -> Model:
+def _zamba(fields: Fields, kinds: list[str], state: FixedState, count: Count, blocks: int) -> Model:
     model = decoder.start(fields)
     hidden, layers, uses = model.hidden, len(kinds), kinds.count(windows.HYBRID)
     if set(kinds) - {windows.LINEAR, windows.HYBRID}:

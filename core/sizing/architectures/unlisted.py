@@ -10,8 +10,8 @@ import re
 
 from core.sizing.architectures import attention, windows
 from core.sizing.architectures.decoder import Model, layer_count
-from core.sizing.architectures.families import Family
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Family
 from core.sizing.errors import SizingError
 
 _SHAPES = re.compile(
@@ -47,7 +47,7 @@ def geometry(fields: Fields) -> Model:
     model.params_note = "only the geometry is stated"
     kinds = _kinds(fields, model, layers)
     if fields.has("kv_lora_rank"):
-        layer, _ = attention.read_latent(fields, Family(attention="latent"), hidden)
+        layer, _, _ = attention.read_latent(fields, Family(attention="latent"), hidden)
         model.layers = [layer] * layers
     else:
         heads = attention.read_heads(fields, Family(), hidden)

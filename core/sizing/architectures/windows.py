@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.sizing import checks
-from core.sizing.architectures.families import Family
 from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.traits import Family
 from core.sizing.errors import SizingError
 
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
@@ -33,19 +33,58 @@ def listed(fields: Fields, layers: int, name: str = "layer_types") -> list[str] 
     for i, word in enumerate(given):
         kind = SPELLINGS.get(word, word) if isinstance(word, str) else word
         if kind not in KNOWN:
+            known = ", ".join(sorted(KNOWN))
             raise SizingError(
                 f"{fields.at(name)}[{i}]",
-                f"{str(word)[:40]!r} is not a known kind of layer; known: {', '.join(sorted(KNOWN))}",
+                f"{str(word)[:40]!r} is not a known kind of layer; known: {known}",
             )
         out.append(kind)
     return out
 
 
 def kinds(fields: Fields, family: Family, layers: int) -> list[str]:
-    """The kind of each layer: as `layer_types` says, else by the architecture's own rule."""
+    """The kind of each layer: as `layer_types` says, else by the architecture's own rule.
+
+    Where both are written down, they must agree.
+    """
     given = listed(fields, layers) or listed(fields, layers, "layers_block_type")
     rule = _RULES[family.window](fields, family, layers)
-    return rule if given is None else given
+    if given is None:
+        return rule
+    for name in _PATTERNS:
+        if fields.data.get(name) is not None and name in fields.read and given != rule:
+            i = next(
+                i for i, pair in enumerate(zip(given, rule, strict=True)) if len(set(pair)) > 1
+            )
+            raise SizingError(
+                f"{fields.at('layer_types')}[{i}]",
+                f"is {given[i]}, but {name} makes layer {i} {rule[i]}",
+            )
+    if family.window in ("qwen", "all_if") and SLIDING in given:
+        _must_slide(fields, given.index(SLIDING))
+    return given
+
+
+_PATTERNS = (
+    "sliding_window_pattern",
+    "global_attn_every_n_layers",
+    "full_attention_interval",
+    "layer_group_size",
+    "linear_attn_config",
+    "attn_layer_period",
+    "attn_layer_indices",
+    "full_attn_idxs",
+    "attn_type_list",
+)
+"""Fields that say in another way what `layer_types` says."""
+
+
+def _must_slide(fields: Fields, layer: int) -> None:
+    if fields.data.get("use_sliding_window") is False:
+        raise SizingError(
+            f"{fields.at('layer_types')}[{layer}]",
+            f"is {SLIDING}, but use_sliding_window is false",
+        )
 
 
 def window(fields: Fields, kind: str) -> int | None:
@@ -85,7 +124,8 @@ def _qwen(fields: Fields, family: Family, layers: int) -> list[str]:
 
 def _qwen_plain(fields: Fields, family: Family, layers: int) -> list[str]:
     first = fields.whole("max_window_layers", default=layers, minimum=0)
-    return [SLIDING if i >= first and fields.raw("sliding_window") else FULL for i in range(layers)]
+    slides = fields.raw("sliding_window")
+    return [SLIDING if i >= first and slides else FULL for i in range(layers)]
 
 
 def _every(fields: Fields, family: Family, layers: int) -> list[str]:
@@ -173,8 +213,10 @@ def _olmo_hybrid(fields: Fields, family: Family, layers: int) -> list[str]:
 
 
 def _minimax(fields: Fields, family: Family, layers: int) -> list[str]:
-    """attn_type_list: 1 for full attention; without it, every second layer."""
+    """attn_type_list: 1 for full attention; without it, every second layer (M2: all of them)."""
     marks = fields.wholes("attn_type_list", layers)
+    if marks is None and not family.mixer:
+        return [FULL] * layers
     if marks is None:
         return [FULL if (i + 1) % 2 else LINEAR for i in range(layers)]
     return [FULL if mark else LINEAR for mark in marks]
