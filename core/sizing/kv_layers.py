@@ -25,7 +25,7 @@ class LayerBytes:
 
     heads: KV heads kept (1 for a latent). payload, scale, indexer: bytes per token of one layer.
     static: bytes of its fixed scales. state: bytes per sequence, whatever its length.
-    window: at most so many tokens are kept; None if all are. top_k: so many of them are attended to.
+    window: at most so many tokens are kept; None if all are. top_k: as `Layer` has it.
     """
 
     count: int

@@ -30,8 +30,8 @@ def swap_recompute_crossover_tokens(
     """The length at which bringing KV back takes as long as computing it again.
 
     Recomputing wins below, swapping above. bandwidth: of one link, one way, or a link's name.
-    flops: FLOP/s that prefill reaches on all GPUs together. None where one side always wins; notes say which.
-    clamp_at_zero: then 0 instead of None if swapping wins at every length.
+    flops: FLOP/s that prefill reaches on all GPUs together. None where one side always wins; notes
+    say which. clamp_at_zero: then 0 instead of None if swapping wins at every length.
     """
     link = rate_of(bandwidth)
     flops = checks.positive(flops, "flops")

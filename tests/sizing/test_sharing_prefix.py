@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -173,6 +174,20 @@ def test_an_lru_cache_hits_as_often_as_we_say(access: str, exponent: float, capa
     draw = (dice.choices(range(documents), cum_weights=weights)[0] for _ in count())
     predicted = value(lru.lru_hit_rate(documents, capacity, access, exponent=exponent))
     assert predicted == pytest.approx(simulated(draw, capacity, 20_000), abs=0.012)
+
+
+def test_ranks_in_groups_give_the_hit_rate_of_single_ones() -> None:
+    """Che's sums over each of 30,000 documents, T found by bisection."""
+    documents, capacity = 30_000, 500
+    popularity = [(i + 1) ** -0.9 for i in range(documents)]
+    low, high = 0.0, 1e9
+    for _ in range(60):
+        middle = (low + high) / 2
+        filled = sum(1 - math.exp(-q * middle) for q in popularity) >= capacity
+        low, high = (low, middle) if filled else (middle, high)
+    hits = sum(q * (1 - math.exp(-q * high)) for q in popularity) / sum(popularity)
+    found = value(lru.lru_hit_rate(documents, capacity, "zipf", exponent=0.9))
+    assert found == pytest.approx(hits, rel=1e-4)
 
 
 def test_a_cycle_is_the_worst_case() -> None:

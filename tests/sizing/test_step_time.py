@@ -244,6 +244,22 @@ def test_latents_are_read_whole_by_every_gpu_unless_attention_is_data_parallel()
     assert value(traffic.decode_kv_bytes(LLAMA, 4096, batch=8, tp=8)) == llama / 8
 
 
+def test_a_step_with_data_parallel_attention_reads_each_groups_own_caches() -> None:
+    time = step_time.decode_step_time
+    shown = [
+        {
+            symbol.symbol: symbol.value
+            for symbol in time(V3, H100, 8, 20, 4096, attention_dp=dp).symbols
+        }
+        for dp in (1, 8)
+    ]
+    each = 4096 * 70_272
+    assert [one["K"] for one in shown] == [
+        20 * each,
+        3 * each,
+    ]  # 20 over 8 groups: 3 in the fullest
+
+
 # ---- Time --------------------------------------------------------------------------------------
 
 
