@@ -140,6 +140,16 @@ def test_a_sparse_layer_attends_to_its_top_k_and_scores_every_key() -> None:
     assert work.attention == compute.decode_work(one, 100).attention
 
 
+def test_deepseek_v32_stops_growing_where_v3_goes_on() -> None:
+    """2,048 of 128K tokens attended to; 64 heads of 128 score all of them, in each of 61 layers."""
+    model = catalog.get("deepseek-v3.2")
+    work = compute.decode_work(model, 131072)
+    assert work.attention == 61 * (2 * 128 * (576 + 512) * 2048 + 2 * 64 * 128 * 131072)
+    assert work.attention < compute.decode_work(V3, 131072).attention / 10
+    read = traffic.kv_read(model, 131072, "bf16")
+    assert read == 61 * (1152 * 2048 + 256 * 131072)
+
+
 # ---- Intensity and ridge -----------------------------------------------------------------------
 
 

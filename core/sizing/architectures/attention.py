@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.sizing.architectures.fields import Fields
 from core.sizing.architectures.traits import Family, Trait
@@ -158,18 +158,20 @@ def read_latent(
     count += linear(heads * value, hidden, trait(fields, family.o_bias))
     if family.output_gate == "heads":
         count += linear(hidden, heads)
-    indexer, indexer_count = _indexer(fields, hidden, rank)
-    layer = Layer(Latent(latent, rope, window), heads, nope + rope, value, indexer_dim=indexer)
-    return layer, count, indexer_count
+    layer = Layer(Latent(latent, rope, window), heads, nope + rope, value)
+    indexed, indexer_count = _indexer(fields, hidden, rank, layer)
+    return indexed, count, indexer_count
 
 
-def _indexer(fields: Fields, hidden: int, rank: int | None) -> tuple[int, Count]:
+def _indexer(fields: Fields, hidden: int, rank: int | None, layer: Layer) -> tuple[Layer, Count]:
     """DeepSeek-V3.2's lightning indexer: one more key per token, which picks what is attended."""
     if not fields.has("index_head_dim") and not fields.defaults.get("index_head_dim"):
-        return 0, NOTHING
+        return layer, NOTHING
     dim, heads = fields.whole("index_head_dim"), fields.whole("index_n_heads")
     count = linear(rank or hidden, heads * dim) + linear(hidden, dim) + vector(2 * dim)
-    return dim, count + linear(hidden, heads)
+    top_k = fields.whole_or_none("index_topk")
+    indexed = replace(layer, indexer_dim=dim, indexer_heads=heads, top_k=top_k)
+    return indexed, count + linear(hidden, heads)
 
 
 def indexed_layers(fields: Fields, layers: int) -> list[bool]:
