@@ -12,7 +12,7 @@ from core.sizing import checks
 from core.sizing.result import CONVENTION, Result, Step, symbols
 from core.sizing.text import num
 
-HOUR, DAY = 3600, 86_400
+HOUR = 3600
 
 
 def cost_per_million_tokens(
@@ -112,13 +112,17 @@ def cost_per_user(price_per_gpu_hour: float, n_gpu: int, users: int) -> Result:
 
 
 def cost_per_day(
-    price_per_gpu_hour: float, tokens_per_day: float, tokens_per_s_per_gpu: float
+    price_per_gpu_hour: float,
+    tokens_per_day: float,
+    tokens_per_s_per_gpu: float,
+    utilization: float = 1.0,
 ) -> Result:
-    """The price of a day's tokens of one kind, paid by the busy second."""
+    """The price of a day's tokens of one kind. utilization: as in cost_per_million_tokens."""
     price = checks.number(price_per_gpu_hour, "price_per_gpu_hour")
     tokens = checks.number(tokens_per_day, "tokens_per_day")
     rate = checks.positive(tokens_per_s_per_gpu, "tokens_per_s_per_gpu")
-    hours = tokens / rate / HOUR
+    busy = checks.number(utilization, "utilization", 0.0, 1.0, above=True)
+    hours = tokens / rate / busy / HOUR
     value = hours * price
     return Result(
         value,
@@ -127,12 +131,17 @@ def cost_per_day(
             ("p", "price of a GPU hour", price, "$/h"),
             ("T", "tokens per day", tokens, "tokens/day"),
             ("r", "rate of one GPU", rate, "tok/s"),
+            ("u", "utilization", busy, "fraction"),
         ),
         (
-            Step("T / r / 3600", f"{num(tokens)} / {num(rate)} / 3600", hours, "GPU h/day"),
-            Step("· p", f"{num(hours)} · {num(price)}", value, "$/day"),
+            Step(
+                "T / r / u / 3600",
+                f"{num(tokens)} / {num(rate)} / {num(busy)} / 3600",
+                hours,
+                "GPU h/day",
+            ),
+            Step("hours · p", f"{num(hours)} · {num(price)}", value, "$/day"),
         ),
-        notes=("GPUs that wait between peaks are not in it: divide by the utilization",),
     )
 
 
@@ -223,7 +232,7 @@ def gpus_for_load(
             Step(
                 "⌈λ · t / u⌉", f"⌈{num(load)} · {num(seconds)} / {num(busy)}⌉", replicas, "replicas"
             ),
-            Step("· n", f"{replicas} · {n_gpu}", value, "GPUs"),
+            Step("replicas · n", f"{replicas} · {n_gpu}", value, "GPUs"),
         ),
         notes=("a mean: peaks, and the memory that their contexts need, come on top",),
         basis=CONVENTION,

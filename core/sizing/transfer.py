@@ -78,7 +78,7 @@ def kv_transfer_time(
     moving = size / (link.bytes_per_s * links)
     value = latency + moving
     step = Step("K / (n · r)", f"{num(size)} / ({links} · {num(link.bytes_per_s)})", moving, "s")
-    late = (Step("+ latency", f"{num(latency)} + {num(moving)}", value, "s"),) if latency else ()
+    late = (Step("latency + moving", f"{num(latency)} + {num(moving)}", value, "s"),) if latency else ()
     return Result(
         value,
         "s",
