@@ -78,7 +78,9 @@ def kv_transfer_time(
     moving = size / (link.bytes_per_s * links)
     value = latency + moving
     step = Step("K / (n · r)", f"{num(size)} / ({links} · {num(link.bytes_per_s)})", moving, "s")
-    late = (Step("latency + moving", f"{num(latency)} + {num(moving)}", value, "s"),) if latency else ()
+    steps: tuple[Step, ...] = (step,)
+    if latency:
+        steps += (Step("latency + moving", f"{num(latency)} + {num(moving)}", value, "s"),)
     return Result(
         value,
         "s",
@@ -87,7 +89,7 @@ def kv_transfer_time(
             ("r", "rate of one link, one way", link.bytes_per_s, "B/s"),
             ("n", "links", links),
         ),
-        (step, *late),
+        steps,
         notes=("one way; a swap out and in again takes it twice", *link.notes),
         basis=link.basis,
         source=link.source,
