@@ -93,6 +93,3 @@ def shown(value: object) -> str:
     elif isinstance(value, bool):
         text = "true" if value else "false"
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-_shown = shown

@@ -184,7 +184,7 @@ def test_an_input_that_it_does_not_have_is_named(name: str) -> None:
 
 MODELS = st.sampled_from(catalog.names())
 WORDS = st.sampled_from(
-    "x bf16 fp8 int4 q8_0 model gpu layer paged contiguous exact nominal".split() + [""]
+    ["", *"x bf16 fp8 int4 q8_0 model gpu layer paged contiguous exact nominal".split()]
 )
 NUMBERS = st.one_of(
     st.sampled_from([-1, 0, 1, 2, 3, 7, 16, 0.5, -0.5, 4096.0, 2**31, 2**63, 10**39]),

@@ -70,7 +70,7 @@ def test_what_is_taken() -> None:
         ({"whole": True}, "in.whole", "must be a whole number, not true"),
         ({"whole": None}, "in.whole", "must be a whole number, not null"),
         ({"whole": float("nan")}, "in.whole", "must be a whole number, not nan"),
-        ({"whole": 10**30}, "in.whole", "must be at least"),
+        ({"whole": 10**40}, "in.whole", "is too large: 1000000000"),
         ({"number": float("inf")}, "in.number", "must be a finite number, not inf"),
         ({"number": 10**400}, "in.number", "is too large"),
         ({"number": []}, "in.number", "must be a number, not a list"),
