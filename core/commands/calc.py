@@ -15,14 +15,14 @@ def add(commands: Any) -> None:
         "calc",
         help="compute one sizing number, with its derivation",
         description="Call a sizing function: python -m core calc kv_bytes_per_token "
-        '\'{"model": "llama-3-70b", "dtype": "bf16"}\'. A model is `model`, a name from `models`, or '
-        "`config`, what a config.json holds.",
+        '\'{"model": "llama-3-70b", "dtype": "bf16"}\'. A model is `model`, a name from `models`, '
+        "or `config`, what a config.json holds.",
     )
     parser.add_argument("function", nargs="?", help="its name; --list shows all")
     parser.add_argument("inputs", nargs="?", help="a JSON object; - reads it from standard input")
     parser.add_argument("--json", action="store_true", help="with inputs, unit and derivation")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--batch", metavar="FILE", help="many calls from a file, - for standard input")
+    what.add_argument("--batch", metavar="FILE", help="many calls from a file, or from -")
     what.add_argument("--list", action="store_true", help="all functions with their inputs")
     parser.set_defaults(run=run)
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from core.commands.common import json_argument, print_json
-from core.sizing.errors import SizingError
 
 DEFAULT_GPU = "h100-sxm5"
 
-_OPTIONS: tuple[tuple[str, type, str, str], ...] = (
+
+def _stages(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError("must be whole numbers with commas between") from None
+
+
+_OPTIONS: tuple[tuple[str, Callable[[str], Any], str, str], ...] = (
     ("tp", int, "N", "GPUs that split each layer"),
     ("pp", int, "N", "pipeline stages"),
     ("dp", int, "N", "replicas"),
     ("attention-dp", int, "N", "groups of a replica that share no heads (for MLA)"),
+    ("stages", _stages, "N,N,…", "layers of each stage, where they do not divide evenly"),
     ("context", int, "TOKENS", "tokens of each sequence"),
     ("prompt", int, "TOKENS", "of them, how many are prefilled (all)"),
     ("prefix-tokens", int, "TOKENS", "of them, how many all sequences share"),
@@ -62,9 +71,7 @@ def add(commands: Any) -> None:
     for name, kind, metavar, text in _OPTIONS:
         parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=text)
     for name, target, value, text in _FLAGS:
-        parser.add_argument(
-            f"--{name}", dest=target, action="store_const", const=value, help=text
-        )
+        parser.add_argument(f"--{name}", dest=target, action="store_const", const=value, help=text)
     parser.add_argument("--json", action="store_true", help="everything, derivations included")
     parser.add_argument("--explain", action="store_true", help="with each number's derivation")
     parser.set_defaults(run=run)

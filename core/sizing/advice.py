@@ -53,7 +53,8 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: the rule's words, status, saw and numbers in one object."""
-        return {**asdict(self.rule), "status": self.status, "saw": self.saw, "numbers": self.numbers}
+        found = {"status": self.status, "saw": self.saw, "numbers": self.numbers}
+        return {**asdict(self.rule), **found}
 
 
 @cache
@@ -258,7 +259,7 @@ def _kv_bytes_bind(plan: Plan, at: dict[str, float]) -> Verdict:
     d, bits = plan.deployment, _bits(plan)
     if bits <= at["bits"] or plan.binding not in ("blocks", "memory") or not plan.streams.value:
         return None
-    rows = kv_layers.of_stages(d.model, kv_format.of("fp8"), d.layout)
+    rows = kv_layers.of_stages(plan.model, kv_format.of("fp8"), d.layout)
     unit = d.block_size if d.allocator == "paged" else 1
     length = d.context if d.allocator == "paged" else d.longest
     pool = _int(plan.kv_pool_per_gpu.value)
@@ -305,7 +306,7 @@ def _chunk_size(plan: Plan, at: dict[str, float]) -> Verdict:
     budget = min(d.max_num_batched_tokens, d.prompt_tokens)
     # Behind all of the prompt but itself: the last chunk is the slowest.
     chunk = step_time.prefill_time(
-        d.model,
+        plan.model,
         budget,
         d.gpu,
         d.tp,
@@ -337,7 +338,7 @@ def _offload_reload(plan: Plan, at: dict[str, float]) -> Verdict:
     d, again = plan.deployment, plan.prefill.value
     if d.offload is None or again is None:
         return None
-    back = tiers.tier_reload_time(d.model, d.context, d.kv_dtype, d.offload, d.tp * d.pp).value
+    back = tiers.tier_reload_time(plan.model, d.context, d.kv_dtype, d.offload, d.tp * d.pp).value
     assert back is not None
     again = again * d.context / d.prompt_tokens
     saw = {

@@ -39,7 +39,6 @@ from core.sizing import (
 from core.sizing.errors import SizingError
 from core.sizing.result import Number, Result
 
-
 BEYOND = "lead beyond what can be computed: some number is far too large or too small"
 _LARGEST = 10**40
 
@@ -262,7 +261,8 @@ def batch(content: object) -> dict[str, Answer | SizingError]:
     Other keys are left alone, so a file of expected values can be run as it is.
     """
     if not isinstance(content, dict) or "cases" not in content:
-        raise SizingError("cases", 'is missing: a batch is {"cases": [{"id", "function", "inputs"}]}')
+        what = '{"cases": [{"id", "function", "inputs"}]}'
+        raise SizingError("cases", f"is missing: a batch is {what}")
     cases = content["cases"]
     if not isinstance(cases, list):
         raise SizingError("cases", "must be a list")
@@ -290,5 +290,6 @@ def _check_id(case: object, index: int, seen: dict[str, int]) -> None:
     if not isinstance(case.get("id"), str):
         raise SizingError(f"{path}.id", "must be a word" if "id" in case else "is missing")
     if case["id"] in seen:
-        raise SizingError(f"{path}.id", f"is {case['id'][:60]!r}, like cases[{seen[case['id']]}].id")
+        first = seen[case["id"]]
+        raise SizingError(f"{path}.id", f"is {case['id'][:60]!r}, like cases[{first}].id")
     seen[case["id"]] = index

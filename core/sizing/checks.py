@@ -21,6 +21,8 @@ def whole(value: object, path: str, minimum: int = 0, maximum: int = LARGEST) ->
         if not math.isfinite(value) or value != int(value):
             raise SizingError(path, f"must be a whole number, not {value}")
         value = int(value)
+    if value > maximum == LARGEST:
+        raise SizingError(path, f"is too large: {shown(value)}")
     if not minimum <= value <= maximum:
         raise SizingError(path, f"must be {_bounds(minimum, maximum)}, not {shown(value)}")
     return value
@@ -91,6 +93,3 @@ def shown(value: object) -> str:
     elif isinstance(value, bool):
         text = "true" if value else "false"
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-_shown = shown

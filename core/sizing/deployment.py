@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.sizing import blocks, checks, formats, kv_format, layout, tiers
@@ -21,7 +22,8 @@ _MOST_TOKENS, _MOST_SEQS = 1 << 30, 1 << 20
 class Deployment:
     """Inputs of a plan; all but the model and the GPU have a default. Refused by field name.
 
-    Hardware: tp GPUs of each of pp stages, dp replicas; attention_dp groups of one replica.
+    Hardware: tp GPUs of each of pp stages, dp replicas; attention_dp groups of one replica;
+    stages, the layers of each stage where they do not divide evenly.
     context: tokens of each sequence. prompt: of them, how many are prefilled (all). prefix_tokens:
     of them, how many all sequences share. max_model_len: the longest allowed sequence, which a
     contiguous allocator reserves (context).
@@ -42,6 +44,7 @@ class Deployment:
     pp: int = 1
     dp: int = 1
     attention_dp: int = 1
+    stages: Sequence[int] | None = None
     context: int = 4096
     prompt: int | None = None
     prefix_tokens: int = 0
@@ -114,7 +117,7 @@ class Deployment:
 
     @property
     def layout(self) -> Layout:
-        return layout.of(self.tp, self.pp, self.dp, self.attention_dp)
+        return layout.of(self.tp, self.pp, self.dp, self.attention_dp, self.stages)
 
     @property
     def kv_format(self) -> KVFormat:

@@ -1,4 +1,4 @@
-"""Geometry by its short names (n_layers, n_kv_heads, d_head …): named beside a model, it must agree.
+"""Geometry by its short names, n_layers, n_kv_heads, d_head …: beside a model, it must agree.
 
 A file of cases that repeats a model's numbers is checked against the config instead of being
 believed or ignored.

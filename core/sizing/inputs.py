@@ -12,7 +12,8 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -27,6 +28,7 @@ from core.sizing.gpus import GpuSpec
 T = TypeVar("T")
 
 _LARGEST_LIST = 100_000
+_HUGE = 10**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,27 +167,20 @@ def gpu_meant(value: object, path: str = "gpu") -> GpuSpec:
             return gpus.get(value)
     if isinstance(value, dict):
         return build(gpus.custom, value, path)
-    raise SizingError(path, f"must be a GPU's name or an object, not {checks.shown(value)}")
+    raise SizingError(path, f"must be {_WORDS[GpuSpec]}, not {checks.shown(value)}")
 
 
-class errors_below:  # noqa: N801 (used as a statement)
+@contextmanager
+def errors_below(path: str, own: str) -> Iterator[None]:
     """Errors of a part, which names its own input `own`, are told with where that input lies."""
-
-    def __init__(self, path: str, own: str) -> None:
-        self.path, self.own = path, own
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _trace: object
-    ) -> None:
-        if isinstance(error, SizingError):
-            raise SizingError(joined(self.path, error.path, self.own), error.message) from None
+    try:
+        yield
+    except SizingError as error:
+        raise SizingError(joined(path, error.path, own), error.message) from None
 
 
 def joined(path: str, inner: str, own: str = "") -> str:
-    """`inputs` and `tp` → `inputs.tp`; with own="config": `a.config` and `config.x` → `a.config.x`."""
+    """`inputs`, `tp` → `inputs.tp`; with own="config", `a.config`, `config.x` → `a.config.x`."""
     if own and (inner == own or inner.startswith((f"{own}.", f"{own}["))):
         inner = inner[len(own) :]
     if not inner or not path:
@@ -224,7 +219,7 @@ def _as(kind: Any, value: Any, path: str) -> Any:
             raise SizingError(path, f"must be true or false, not {checks.shown(value)}")
         return value
     if kind is int:
-        return checks.whole(value, path, -checks.LARGEST)
+        return _whole(value, path)
     if kind is float:
         return _number(value, path)
     if kind is str:
@@ -249,6 +244,13 @@ def _any_of(kind: Any, value: Any, path: str) -> Any:
     members = _members(kind)
     types = tuple(one for one in members if one is not type(None))
     return _converted(value, Parameter("", types, type(None) in members, True), path)
+
+
+def _whole(value: Any, path: str) -> int:
+    """Whole, and small enough to be printed; what is too much the function itself knows."""
+    if type(value) is int and abs(value) >= _HUGE:
+        raise SizingError(path, f"is too large: {checks.shown(value)}")
+    return checks.whole(value, path, -_HUGE, _HUGE)
 
 
 def _number(value: Any, path: str) -> int | float:
@@ -284,7 +286,13 @@ def _members(kind: Any) -> tuple[Any, ...]:
     return (kind,)
 
 
-_WORDS = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+    bool: "true or false",
+    GpuSpec: "a GPU's name or an object",
+}
 
 
 def _wanted(kinds: tuple[Any, ...]) -> str:

@@ -40,10 +40,12 @@ class Plan:
 
     binding: "blocks" (or "memory", contiguous), "max_num_seqs" or "max_num_batched_tokens": what
     stops one scheduler first; "" if a sequence keeps nothing. bounds: sequences that each would
-    allow. fits: whether weights leave room for at least one sequence.
+    allow. model: the deployment's, with its nominal size as given where the config knows none.
+    fits: whether weights leave room for at least one sequence.
     """
 
     deployment: Deployment
+    model: ModelSpec
     params: Result
     active_params: Result
     weights: Result
@@ -131,7 +133,12 @@ def plan(deployment: Deployment) -> Plan:
     model, count = _counted(d)
     wanted = formats.get(d.weight_dtype, "weight_dtype").compute
     compute, _ = roofline.compute_dtype(d.gpu, wanted, "weight_dtype")
-    split: dict[str, Any] = {"tp": d.tp, "pp": d.pp, "attention_dp": d.attention_dp}
+    split: dict[str, Any] = {
+        "tp": d.tp,
+        "pp": d.pp,
+        "attention_dp": d.attention_dp,
+        "stages": d.stages,
+    }
     held: dict[str, Any] = {
         "count": count,
         "params": d.params,
@@ -186,6 +193,7 @@ def plan(deployment: Deployment) -> Plan:
     rate = _rate(batch, d.dp, full)
     return Plan(
         deployment=d,
+        model=model,
         params=_params(model, d.params),
         active_params=_active(model, d.params),
         weights=weights.weight_bytes(model, d.weight_dtype, **held),
@@ -202,7 +210,7 @@ def plan(deployment: Deployment) -> Plan:
         fixed_state=kv.fixed_state_bytes(model, d.kv_dtype),
         kv_per_sequence=kv.kv_bytes_sequence(model, d.context, d.kv_dtype),
         block=blocks.block_bytes(model, d.kv_dtype, d.block_size, "gpu", **split),
-        num_blocks=blocks.num_blocks(room.value, model, d.kv_dtype, d.block_size, **split)
+        num_blocks=blocks.num_blocks(_whole(room), model, d.kv_dtype, d.block_size, **split)
         if per_gpu.value
         else _none("blocks", "no layer caches anything per token"),
         blocks_per_sequence=blocks.blocks_for_tokens(d.context, d.block_size),

@@ -84,11 +84,8 @@ def render(plan: Plan, findings: list[Finding], explain: bool = False) -> str:
 
 def _head(plan: Plan, explain: bool) -> list[str]:
     d = plan.deployment
-    split = ", ".join(
-        f"{name} {value}"
-        for name, value in (("tp", d.tp), ("pp", d.pp), ("dp", d.dp), ("attention dp", d.attention_dp))
-        if value > 1
-    )
+    parts = {"tp": d.tp, "pp": d.pp, "dp": d.dp, "attention dp": d.attention_dp}
+    split = ", ".join(f"{name} {value}" for name, value in parts.items() if value > 1)
     gpus = f"{d.gpus} × {d.gpu.title}" + (f" ({split})" if split else "")
     lines = [
         f"{d.model.name} on {gpus}",

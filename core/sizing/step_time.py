@@ -262,21 +262,18 @@ def batch_to_saturate(
     rate, speed = setup.peak * mfu, gpu.bandwidth * mbu
     params, _ = params_per_token(model, count)
 
-    def bound_by_compute(batch: int) -> bool:
-        size = weight_size(weights_read(model, batch, count).params, weights, "weights")
-        return 2 * params * batch * speed >= size * rate
-
-    low, high = 1, 1
-    while not bound_by_compute(high):
-        low, high = high + 1, high * 2
-        if high > MOST_BATCH:
+    # From below: a batch reads no less than a smaller one, so no batch can do that computes for
+    # less time than a smaller one reads, and the next to try is the one that does not.
+    low = 1
+    while True:
+        read = weights_read(model, low, count)
+        size = weight_size(read.params, weights, "weights")
+        if 2 * params * low * speed >= size * rate:
+            break
+        low = max(low + 1, int(size * rate / (2 * params * speed)))
+        if low > MOST_BATCH:
             why = f"no batch up to {MOST_BATCH:,} is bound by compute"
             return Result(None, "tokens", notes=(why,))
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if bound_by_compute(middle) else (middle + 1, high)
-    read = weights_read(model, low, count)
-    size = weight_size(read.params, weights, "weights")
     return Result(
         low,
         "tokens",
