@@ -83,10 +83,11 @@ def even_share(fields: Fields, hidden: int, heads: int) -> int:
     return hidden // heads
 
 
-def check_groups(fields: Fields, heads: int, kv: int, name: str = "num_key_value_heads") -> None:
+def check_groups(fields: Fields, heads: int, kv: int, *names: str) -> None:
+    """names: of the field with the KV heads, if it has another."""
     if heads % kv:
         raise SizingError(
-            fields.at(name),
+            fields.where(*(names or ("num_key_value_heads", "num_kv_heads"))),
             f"{kv:,} KV heads cannot be shared evenly by {heads:,} attention heads",
         )
 

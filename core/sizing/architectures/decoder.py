@@ -41,11 +41,14 @@ def norm(kind: str, width: int) -> Count:
     return {"rms": vector(width), "layer": vector(2 * width), "none": NOTHING}[kind]
 
 
-def start(fields: Fields) -> Model:
-    """Width and vocabulary; the embedding table and, if it is not the same matrix, the head."""
+def start(fields: Fields, tied: bool = True) -> Model:
+    """Width and vocabulary; the embedding table and, if it is not the same matrix, the head.
+
+    tied: what holds if neither the file nor the architecture says it.
+    """
     hidden = fields.whole("hidden_size", "n_embd", "d_model", "n_embed")
     vocab = fields.whole("vocab_size")
-    model = Model(hidden, vocab, tied=fields.flag("tie_word_embeddings", default=True))
+    model = Model(hidden, vocab, tied=fields.flag("tie_word_embeddings", default=tied))
     embed(model, hidden)
     return model
 

@@ -98,14 +98,14 @@ class Fields:
             if default is _REQUIRED:
                 raise SizingError(self.at(names[0]), "is missing, and the size depends on it")
             return cast(int, default)
-        return checks.whole(value, self._where(names), minimum, LIMITS.get(names[0], MOST))
+        return checks.whole(value, self.where(*names), minimum, LIMITS.get(names[0], MOST))
 
     def whole_or_none(self, *names: str, minimum: int = 1) -> int | None:
         """A whole number, or None if absent or null."""
         value = self.raw(*names)
         if value is None:
             return None
-        return checks.whole(value, self._where(names), minimum, MOST)
+        return checks.whole(value, self.where(*names), minimum, MOST)
 
     def flag(self, *names: str, default: bool = False) -> bool:
         value = self.raw(*names)
@@ -113,7 +113,7 @@ class Fields:
             return default
         if not isinstance(value, bool):
             raise SizingError(
-                self._where(names), f"must be true or false, not {checks.shown(value)}"
+                self.where(*names), f"must be true or false, not {checks.shown(value)}"
             )
         return value
 
@@ -163,7 +163,8 @@ class Fields:
             raise SizingError(self.at(name), f"must be an object, not {checks.shown(value)}")
         return Fields(value, self.at(name), {}, True)
 
-    def _where(self, names: tuple[str, ...]) -> str:
+    def where(self, *names: str) -> str:
+        """The path of the first of the names that is there."""
         return self.at(next((n for n in names if n in self.data), names[0]))
 
     def unknown(self) -> list[str]:

@@ -209,7 +209,7 @@ def nas(fields: Fields) -> Model:
     """Nemotron-NAS (DeciLM): block_configs says for each layer how many query heads share a KV
     head, or that attention or MLP is a plain matrix or is left out."""
     family = Family(qkv_bias="attention_bias", o_bias="attention_bias", mlp_bias="mlp_bias")
-    model = decoder.start(fields)
+    model = decoder.start(fields, tied=False)
     layers, hidden = decoder.layer_count(fields), model.hidden
     num = fields.whole("num_attention_heads")
     dim = fields.whole("head_dim", default=attention.even_share(fields, hidden, num))
