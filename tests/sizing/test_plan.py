@@ -1,0 +1,340 @@
+"""One capacity plan: its numbers are those of the calls, its bounds bind, and it is quick."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.sizing import calls, catalog, gpus, inputs, tiers
+from core.sizing.advice import advise
+from core.sizing.deployment import Deployment
+from core.sizing.errors import SizingError
+from core.sizing.geometry import FixedState, Layer
+from core.sizing.plan import FIXED_OVERHEAD, Plan, plan
+from core.sizing.plan_text import render
+from tests.sizing import specs
+
+H100 = gpus.get("h100-sxm5")
+
+
+def planned(model: str = "llama-3-70b", **settings: Any) -> Plan:
+    """A plan from JSON, as the command line makes it."""
+    made = {"model": model, "gpu": "h100-sxm5", **settings}
+    return plan(inputs.build(Deployment, made))
+
+
+PAIR = {"tp": 2, "weight_dtype": "fp8", "kv_dtype": "fp8", "overhead_bytes": 5e9}
+"""Llama 3 70B in fp8 on two H100s with 5 GB of overhead each: the golden cases' pair."""
+
+
+def test_the_pair_of_the_golden_cases() -> None:
+    made = planned(**PAIR)
+    assert made.weights.value == 70_553_706_496
+    assert made.weights_per_gpu.value == 35_276_853_248
+    assert made.kv_pool_per_gpu.value == 38_402_291_937
+    assert made.kv_per_token.value == 163_840
+    assert made.kv_per_token_per_gpu.value == 81_920
+    assert made.kv_per_token_per_layer.value == 2_048
+    assert made.block.value == 1_310_720
+    assert made.num_blocks.value == 38_402_291_937 // 1_310_720
+    assert made.blocks_per_sequence.value == 256
+    assert made.streams.value == made.held_paged.value == 114 and made.binding == "blocks"
+    assert made.bounds == {"blocks": 114, "max_num_seqs": 256, "max_num_batched_tokens": 8192}
+    assert made.decode_alone.value == pytest.approx(0.010630566438208955)
+    assert made.prefill.value == pytest.approx(0.30318166464740615)
+
+
+FROM_CALLS = {
+    "params": ("param_count", ()),
+    "weights": ("weight_bytes", ("dtype=weight_dtype",)),
+    "weights_per_gpu": ("weight_bytes_per_gpu", ("dtype=weight_dtype", "tp")),
+    "kv_per_token": ("kv_bytes_per_token", ("dtype=kv_dtype",)),
+    "kv_per_token_per_gpu": ("kv_bytes_per_token_per_gpu", ("dtype=kv_dtype", "tp")),
+    "kv_replication": ("kv_replication_factor", ("tp",)),
+    "fixed_state": ("fixed_state_bytes", ("dtype=kv_dtype",)),
+    "kv_per_sequence": ("kv_bytes_sequence", ("dtype=kv_dtype", "tokens=context")),
+    "prefill": ("prefill_time", ("gpu", "n_gpu=tp", "dtype=weight_dtype", "tokens=context", "mfu")),
+    "saturating_batch": ("batch_to_saturate", ("gpu", "weights=weight_dtype")),
+}
+
+
+@pytest.mark.parametrize("model", ["llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-120b"])
+@pytest.mark.parametrize("name", FROM_CALLS)
+def test_a_number_of_the_plan_is_the_one_that_calc_gives(model: str, name: str) -> None:
+    stated = {"gpu": "h100-sxm5", "tp": 8, "weight_dtype": "fp8", "kv_dtype": "fp8"}
+    stated |= {"context": 3000, "mfu": 0.4}
+    function, names = FROM_CALLS[name]
+    pairs = [part.split("=") if "=" in part else (part, part) for part in names]
+    called = {"model": model, **{key: stated[source] for key, source in pairs}}
+    answer = calls.call(function, called)
+    assert planned(model, **stated).results()[name].value == answer.value
+
+
+def test_each_result_says_what_it_is_of() -> None:
+    for name, result in planned(**PAIR, price_per_gpu_hour=2.0).results().items():
+        assert result.unit
+        # A price and a count of one sequence are of nothing larger.
+        assert result.scope or name in ("blocks_per_sequence", "balance_batch", "cost"), name
+
+
+def test_counts_and_bytes_are_integers() -> None:
+    for result in planned(**PAIR).results().values():
+        if result.unit in ("B", "blocks", "streams", "params"):
+            assert type(result.value) is int
+
+
+# ---- what binds --------------------------------------------------------------------------------
+
+
+def test_the_least_of_the_three_bounds_binds() -> None:
+    assert planned(**PAIR, max_num_seqs=100).binding == "max_num_seqs"
+    assert planned(**PAIR, max_num_seqs=100).streams.value == 100
+    short = planned(**PAIR, max_num_batched_tokens=50)
+    assert (short.binding, short.streams.value) == ("max_num_batched_tokens", 50)
+    assert planned(**PAIR, allocator="contiguous").binding == "memory"
+
+
+def test_replicas_and_attention_groups_each_have_their_limits() -> None:
+    assert planned(**PAIR, dp=3, max_num_seqs=10).streams.value == 30
+    node: dict[str, Any] = {"gpu": "h200-sxm", "tp": 8, "weight_dtype": "fp8"}
+    groups = planned("deepseek-v3", **node, attention_dp=8, max_num_seqs=10)
+    assert groups.streams.value == 80
+
+
+def test_attention_groups_keep_no_latent_twice() -> None:
+    node: dict[str, Any] = {"gpu": "h200-sxm", "tp": 8, "weight_dtype": "fp8"}
+    together, apart = (planned("deepseek-v3", **node, attention_dp=n) for n in (1, 8))
+    assert (together.kv_replication.value, apart.kv_replication.value) == (8.0, 1.0)
+    assert together.kv_per_token_per_gpu.value == apart.kv_per_token_per_gpu.value
+    # Eight pools instead of one, each a little smaller for its own copy of attention's weights.
+    assert 5 * together.held_paged.value < apart.held_paged.value < 8 * together.held_paged.value
+
+
+def test_contiguous_reserves_the_longest_sequence() -> None:
+    used = planned(**PAIR, context=1024, max_model_len=4096)
+    assert used.held_contiguous.value == 114 and used.held_paged.value == 4 * 114 + 1
+
+
+def test_weights_that_do_not_fit_leave_nothing() -> None:
+    made = planned()  # 141 GB on one GPU of 80
+    assert made.kv_pool_per_gpu.value == 0 and made.num_blocks.value == 0
+    assert made.streams.value == 0 and not made.fits
+    assert made.decode_full.value is None and made.output_rate.value is None
+    assert "short" in made.kv_pool_per_gpu.notes[0]
+
+
+# ---- laws --------------------------------------------------------------------------------------
+
+
+def test_the_name_changes_nothing() -> None:
+    model = catalog.get("llama-3-8b")
+    named = plan(Deployment(model, H100))
+    renamed = plan(Deployment(replace(model, name="mixtral-mla-405b"), replace(H100, name="x")))
+    for name, result in named.results().items():
+        assert renamed.results()[name].value == result.value
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "gemma-3-12b", "deepseek-v2"])
+def test_half_the_bytes_hold_twice_the_sequences(name: str) -> None:
+    kwargs: dict[str, Any] = {"tp": 8, "overhead_bytes": 1e9}
+    full, half = (planned(name, kv_dtype=one, **kwargs).held_paged.value for one in ("bf16", "fp8"))
+    assert full is not None and half is not None and 0 <= half - 2 * full <= 1
+
+
+def test_more_memory_never_holds_less() -> None:
+    held = [
+        planned(**PAIR, gpu_memory_utilization=share / 100).held_paged.value or 0
+        for share in range(50, 101, 5)
+    ]
+    assert held == sorted(held) and held[0] < held[-1]
+
+
+def test_overhead_is_a_bound_on_activations_and_a_fixed_part_unless_it_is_given() -> None:
+    bound = calls.call(
+        "activation_bytes_bound", {"model": "llama-3-70b", "max_num_batched_tokens": 8192, "tp": 2}
+    )
+    guessed = planned(tp=2, weight_dtype="fp8")
+    assert guessed.overhead.value == FIXED_OVERHEAD + bound.value
+    assert guessed.overhead.basis == "convention"
+    assert planned(**PAIR).overhead.value == 5_000_000_000
+    assert planned("custom-40b").overhead.value == FIXED_OVERHEAD
+    assert "not in it" in planned("custom-40b").overhead.notes[0]
+
+
+def test_parameters_may_be_given_where_the_config_knows_none() -> None:
+    with pytest.raises(SizingError, match=r"^params: is missing: hypothetical-70b-mha has no"):
+        planned("hypothetical-70b-mha", tp=8)
+    made = planned("hypothetical-70b-mha", tp=8, params=70e9)
+    assert made.params.value == 70_000_000_000 and made.weights.value == 140_000_000_000
+    assert made.prefill.value and made.weights_nominal is None
+    own = planned(params=60e9, tp=4)
+    assert own.weights.value == 120_000_000_000
+
+
+def test_a_model_that_keeps_only_a_state_has_no_blocks() -> None:
+    state = FixedState("state_space", (("state", 1 << 20, 4),))
+    model = specs.model(*(Layer(state),) * 4, params=10**7, hidden_size=1024)
+    made = plan(Deployment(model, H100, max_num_seqs=10**6))
+    assert made.num_blocks.value is None and made.num_blocks.notes
+    assert made.fixed_state.value == 4 * 4 * 2**20
+    assert made.held_paged.value == made.kv_pool_per_gpu.value // made.fixed_state.value
+    assert "blocks" not in [one.rule.id for one in advise(made) if one.status != "pass"]
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_every_model_of_the_catalogue_has_a_plan(name: str) -> None:
+    params = {} if _knows_its_size(name) else {"params": 7e9}
+    made = planned(name, weight_dtype="fp8", **params)
+    out = made.to_dict()
+    json.dumps(out, allow_nan=False)
+    assert list(out) == [
+        *("schema", "inputs", "fits", "binding", "bounds", "results", "warnings", "notes")
+    ]
+    assert "NaN" not in render(made, advise(made), explain=True)
+
+
+def _knows_its_size(name: str) -> bool:
+    model = catalog.get(name)
+    return model.params is not None or model.nominal_params is not None
+
+
+# ---- bad input ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"tp": 3}, "tp"),
+        ({"tp": 0}, "tp"),
+        ({"tp": "2"}, "tp"),
+        ({"pp": 3}, "pp"),
+        ({"pp": 2, "stages": [40, 41]}, "stages"),
+        ({"attention_dp": 3}, "attention_dp"),
+        ({"context": 0}, "context"),
+        ({"context": 1.5}, "context"),
+        ({"prompt": 5000}, "prompt"),
+        ({"prefix_tokens": 5000}, "prefix_tokens"),
+        ({"prefix_tokens": 8, "allocator": "contiguous"}, "prefix_tokens"),
+        ({"max_model_len": 100}, "max_model_len"),
+        ({"weight_dtype": "fp9"}, "weight_dtype"),
+        ({"embedding_dtype": "fp9"}, "embedding_dtype"),
+        ({"kv_dtype": "fp9"}, "kv_dtype"),
+        ({"kv_dtype": {"format": "bf16", "scale": "per_head_static"}}, "kv_dtype.scale"),
+        ({"gpu_memory_utilization": 1.1}, "gpu_memory_utilization"),
+        ({"gpu_memory_utilization": float("nan")}, "gpu_memory_utilization"),
+        ({"overhead_bytes": -1}, "overhead_bytes"),
+        ({"block_size": 0}, "block_size"),
+        ({"max_num_seqs": 2**40}, "max_num_seqs"),
+        ({"allocator": "buddy"}, "allocator"),
+        ({"eviction": "random"}, "eviction"),
+        ({"prefix_cache": "yes"}, "prefix_cache"),
+        ({"mfu": 0}, "mfu"),
+        ({"users": 0}, "users"),
+        ({"hit_rate": 1.5}, "hit_rate"),
+        ({"ttft_s": 0}, "ttft_s"),
+        ({"offload": "tape"}, "offload"),
+        ({"params": 0.5}, "params"),
+        ({"group_size": 128}, "group_size"),
+        ({"gpu": "h100"}, "gpu"),
+        ({"gpu": {"visible_mib": 1, "bandwidth": 1.0, "peaks": {"int8": 1.0}}}, "weight_dtype"),
+        ({"n_layers": 81}, "n_layers"),
+        ({"kv_dtpye": "fp8"}, "kv_dtpye"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_is_named(changed: dict[str, Any], path: str) -> None:
+    with pytest.raises(SizingError) as caught:
+        planned(**changed)
+    assert caught.value.path == path and caught.value.message
+
+
+CHOICES: dict[str, list[Any]] = {
+    "model": list(catalog.names()),
+    "gpu": list(gpus.names()),
+    "tp": [1, 2, 8, 16],
+    "pp": [1, 2],
+    "dp": [1, 3],
+    "attention_dp": [1, 2, 8],
+    "context": [1, 100, 131072],
+    "prompt": [1, 50],
+    "prefix_tokens": [64],
+    "max_model_len": [200_000],
+    "weight_dtype": ["fp8", "int4", "q4_0", "fp32"],
+    "embedding_dtype": ["bf16"],
+    "group_size": [128],
+    "params": [7e9],
+    "kv_dtype": ["fp8", "q8_0", {"format": "int4", "scale": "per_token_head"}],
+    "gpu_memory_utilization": [0.5, 1],
+    "overhead_bytes": [0, 1e12],
+    "block_size": [1, 256],
+    "max_num_seqs": [1, 100_000],
+    "max_num_batched_tokens": [1],
+    "allocator": ["contiguous"],
+    "prefix_cache": [False],
+    "eviction": ["fifo"],
+    "users": [1, 100],
+    "hit_rate": [0.1, 0.3, 1],
+    "ttft_s": [0.1],
+    "itl_s": [0.01],
+    "fleet_gpus": [200],
+    "disaggregated": [True],
+    "offload": list(tiers.names()),
+    "price_per_gpu_hour": [2.0],
+}
+JUNK = st.sampled_from(
+    [None, True, "", "x", -1, 0, 0.5, 1e-300, 1e300, 2**63, 10**39, [], {}, {"a": 1}, float("nan")]
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_any_deployment_is_planned_or_refused_at_a_field(data: st.DataObject) -> None:
+    chosen = data.draw(st.sets(st.sampled_from(sorted(CHOICES)), max_size=8)) | {"model", "gpu"}
+    stated = {name: data.draw(st.sampled_from(CHOICES[name])) for name in sorted(chosen)}
+    if data.draw(st.booleans()):
+        stated[data.draw(st.sampled_from(sorted(CHOICES)))] = data.draw(JUNK)
+    try:
+        made = plan(inputs.build(Deployment, stated))
+    except SizingError as error:
+        assert error.path.split(".")[0].split("[")[0] in CHOICES, str(error)
+        assert error.message and "\n" not in str(error)
+        return
+    findings = advise(made)
+    json.dumps({**made.to_dict(), "advice": [one.to_dict() for one in findings]}, allow_nan=False)
+    render(made, findings)
+
+
+# ---- speed -------------------------------------------------------------------------------------
+
+
+def a_millisecond_of_work() -> int:
+    """Plain Python that takes about a millisecond on a core of the 2020s."""
+    return len({index: str(index) for index in range(12_000)})
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The least processor time of one call, so that what else runs beside it hardly counts."""
+    times = []
+    for _ in range(30):
+        start = time.process_time()
+        work()
+        work()
+        times.append(time.process_time() - start)
+    return min(times) / 2
+
+
+@pytest.mark.parametrize("name", ["llama-3-70b", "gemma-3-27b", "gpt-oss-120b", "deepseek-v3"])
+def test_a_full_plan_takes_no_longer_than_a_millisecond_of_python(name: str) -> None:
+    deployment = inputs.build(
+        Deployment, {"model": name, "gpu": "h100-sxm5", "tp": 8, "weight_dtype": "fp8"}
+    )
+    plan(deployment)
+    assert len(plan(deployment).results()) >= 20
+    assert seconds(lambda: plan(deployment)) < 1.25 * seconds(a_millisecond_of_work)
