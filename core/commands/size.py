@@ -32,6 +32,7 @@ _OPTIONS: tuple[tuple[str, Callable[[str], Any], str, str], ...] = (
     ("weight-dtype", str, "FORMAT", "bf16, fp8, int8, int4, q4_0 …"),
     ("embedding-dtype", str, "FORMAT", "of embedding and head, where it differs"),
     ("group-size", int, "N", "numbers of a quantised matrix to one scale"),
+    ("scale-bytes", float, "B", "of one such scale"),
     ("params", float, "N", "parameters, instead of the config's"),
     ("kv-dtype", str, "FORMAT", "of the cache; or a JSON object with scales"),
     ("gpu-memory-utilization", float, "SHARE", "of the GPU's memory that the engine may use"),

@@ -159,6 +159,9 @@ def _advice(findings: list[Finding], explain: bool) -> list[str]:
         rule = one.rule
         lines.append(f"  {one.status}: {rule.title}. {one.saw}")
         lines.append(f"      rule ({rule.basis}; {rule.source}): {rule.rule}")
+        if explain and rule.threshold:
+            numbers = ", ".join(f"{name} {value:g}" for name, value in rule.threshold.items())
+            lines.append(f"      thresholds: {numbers}")
         if one.status != PASS:
             lines.append(f"      {rule.mend}")
     return lines

@@ -1,4 +1,4 @@
-"""The rules: each sees what it should, says so in words with numbers, and lets a sound plan pass."""
+"""The rules: each sees what it should and says so with numbers; a sound plan passes."""
 
 from __future__ import annotations
 
