@@ -28,6 +28,7 @@ from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
 from core.sizing.result import CONVENTION, Result, Step, symbols
+from core.sizing.text import num
 
 FIXED_OVERHEAD = 2 * 2**30
 """Bytes for CUDA context, graphs and communication buffers where nothing was measured: a guess, of
@@ -293,7 +294,7 @@ def _bounded(d: Deployment, memory: Result) -> tuple[Result, str, dict[str, int]
         memory,
         value=groups * least,
         steps=(*memory.steps, *steps),
-        notes=(f"bound by {binding}", *memory.notes[1:]),
+        notes=(f"bound by {binding}", *(n for n in memory.notes if "bound by" not in n)),
     )
     return result, binding, bounds
 
@@ -328,8 +329,12 @@ def _rate(batch: int, replicas: int, step: Result) -> Result:
     return Result(
         value,
         "tok/s",
-        (*symbols(("dp", "replicas", replicas), ("B", "sequences of each", batch)), *step.symbols),
-        (Step("dp · B / t", f"{replicas} · {batch} / {step.value:.6g}", value, "tok/s"),),
+        symbols(
+            ("dp", "replicas", replicas),
+            ("B", "sequences of each", batch),
+            ("t", "a decode step of all of them", step.value, "s"),
+        ),
+        (Step("dp · B / t", f"{replicas} · {batch} / {num(step.value)}", value, "tok/s"),),
         scope="model",
         notes=("decoding alone: prefills of other requests take their share",),
     )

@@ -330,12 +330,6 @@ def test_gpus_lists_memory_rates_and_sources(run: Any) -> None:
         assert all(source in out for source in row["sources"])
 
 
-@pytest.mark.parametrize("command", ["calc", "size", "gpus"])
-def test_each_command_has_help(run: Any, command: str) -> None:
-    assert good(run(command, "--help")).startswith(f"usage: python -m core {command}")
-    assert command in good(run("--help"))
-
-
 # ---- what is loaded ----------------------------------------------------------------------------
 
 LOADED = """

@@ -19,7 +19,7 @@ from core.sizing.errors import SizingError
 from core.sizing.geometry import FixedState, Layer
 from core.sizing.plan import FIXED_OVERHEAD, Plan, plan
 from core.sizing.plan_text import render
-from tests.sizing import specs
+from tests.sizing import derivation, specs
 
 H100 = gpus.get("h100-sxm5")
 
@@ -82,6 +82,14 @@ def test_each_result_says_what_it_is_of() -> None:
         assert result.unit
         # A price and a count of one sequence are of nothing larger.
         assert result.scope or name in ("blocks_per_sequence", "balance_batch", "cost"), name
+
+
+@pytest.mark.parametrize("pp", [1, 2])
+@pytest.mark.parametrize("name", ["overhead", "streams", "output_rate", "cost"])
+def test_what_the_plan_itself_derives_can_be_computed_again(name: str, pp: int) -> None:
+    for limit in (64, 512):
+        made = planned(tp=4, pp=pp, dp=3, max_num_seqs=limit, price_per_gpu_hour=2.0)
+        derivation.check(made.results()[name])
 
 
 def test_counts_and_bytes_are_integers() -> None:
