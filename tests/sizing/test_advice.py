@@ -137,6 +137,11 @@ def test_a_rule_sees_what_it_should(
     assert words in finding.saw
 
 
+def test_the_load_is_spread_over_all_replicas() -> None:
+    finding = found(users=1500, dp=2)["kv_headroom"]
+    assert finding.status == PASS and "80.8% of the blocks of 2 replicas" in finding.saw
+
+
 def test_every_rule_was_seen_to_pass_and_to_speak() -> None:
     spoke = {name for name, *_ in CASES}
     assert spoke == set(rules())

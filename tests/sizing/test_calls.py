@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import core.sizing
 from core.sizing import calls, catalog, inputs
 from core.sizing.errors import SizingError
-from core.sizing.result import Result
+from core.sizing.result import Result, Step
 from tests.sizing.examples import example
 
 
@@ -206,6 +206,24 @@ OBJECTS = st.sampled_from(
 ANYTHING = st.one_of(
     st.none(), st.booleans(), WORDS, NUMBERS, MODELS, OBJECTS, st.lists(NUMBERS, max_size=3)
 )
+
+
+def beyond(value: float = 0.0) -> Result:
+    """What no function of ours should do, and one may."""
+    if value == 0:
+        return Result(1.0 / value, "x")
+    if value == 1:
+        return Result(1.0, "x", steps=(Step("a", "b", float("inf"), "x"),))
+    return Result(10**40 if value == 2 else float("nan"), "x")
+
+
+@pytest.mark.parametrize("value", [0, 1, 2, 3])
+def test_a_result_that_no_reader_could_hold_is_refused(
+    value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(calls.functions(), "beyond", calls.Function("beyond", beyond, "x"))
+    with pytest.raises(SizingError, match=r"^inputs: lead beyond what can be computed"):
+        calls.call("beyond", {"value": value})
 
 
 @settings(max_examples=1500, deadline=None)

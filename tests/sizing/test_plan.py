@@ -125,6 +125,14 @@ def test_attention_groups_keep_no_latent_twice() -> None:
     assert 5 * together.held_paged.value < apart.held_paged.value < 8 * together.held_paged.value
 
 
+def test_the_stages_of_a_pipeline_share_the_batch() -> None:
+    made = planned(tp=4, pp=2, weight_dtype="fp8", max_num_seqs=100)
+    step = {"model": "llama-3-70b", "gpu": "h100-sxm5", "n_gpu": 4, "context": 4096, "batch": 50}
+    answer = calls.call("decode_step_time", {**step, "weights": "fp8", "mfu": 0.5})
+    assert made.batch == 100 and made.decode_full.value == answer.value
+    assert made.output_rate.value == 100 / made.decode_full.value
+
+
 def test_contiguous_reserves_the_longest_sequence() -> None:
     used = planned(**PAIR, context=1024, max_model_len=4096)
     assert used.held_contiguous.value == 114 and used.held_paged.value == 4 * 114 + 1
