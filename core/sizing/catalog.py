@@ -16,11 +16,13 @@ from core.sizing.geometry import ModelSpec
 
 @dataclass(frozen=True)
 class Entry:
-    """One model of data/models.json. nominal_params: the number that it goes by (70e9)."""
+    """One model of data/models.json. date: when its source was read. nominal_params: the number
+    that it goes by (70e9)."""
 
     name: str
     title: str
     source: str
+    date: str
     config: dict[str, Any]
     nominal_params: float | None = None
     note: str = ""

@@ -1,7 +1,7 @@
 """Reading a `config.json` from a person: bounded in size and depth, strict, with the field's path.
 
 A key that appears twice, NaN and Infinity are refused: each hides a mistake, and `json` alone would
-let the last key win.
+let the last key win. `core.jsonio` refuses the same; here the field's path is told as well.
 """
 
 from __future__ import annotations

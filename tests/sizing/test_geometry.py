@@ -199,6 +199,21 @@ def test_layers_that_share_keys_and_values_keep_none():
     assert [layer.cache.layer for layer in spec.layers[20:25]] == [18, 18, 18, 18, 19]
 
 
+def test_cross_layer_attention_keeps_one_of_two():
+    spec = catalog.get("hunyuan-large")
+    shared = [getattr(layer.cache, "layer", None) for layer in spec.layers]
+    assert shared == [i if odd else None for i in range(0, 64, 2) for odd in (0, 1)]
+    alone = model_from_config({**catalog.entries()["hunyuan-large"].config, "use_cla": False})
+    assert kv_bytes_per_token(alone).value == 2 * kv_bytes_per_token(spec).value
+    assert alone.params - spec.params == 32 * 6400 * 2 * 8 * 80  # keys' and values' matrices
+
+
+def test_experts_in_lists_that_agree():
+    config = catalog.entries()["hunyuan-large"].config
+    lists = {name: [config[name]] * 64 for name in ("moe_topk", "num_shared_expert")}
+    assert model_from_config({**config, **lists}).params == catalog.get("hunyuan-large").params
+
+
 def test_linear_attention_keeps_a_state_instead():
     spec = catalog.get("qwen3-next-80b-a3b")
     kinds = [type(layer.cache) for layer in spec.layers]
@@ -364,7 +379,7 @@ def test_every_entry_is_understood_whole(name):
     spec, entry = catalog.get(name), catalog.entries()[name]
     assert spec.name == name
     assert spec.warnings == ()
-    assert spec.source and entry.title
+    assert spec.source and entry.title and entry.date
     assert spec.num_layers == len(spec.layers) > 0
     assert spec.params is not None or spec.params_note
     assert all(not isinstance(value, float) for value in spec.fields.values())

@@ -172,6 +172,27 @@ def test_an_unknown_architecture_with_states_is_refused():
     assert path == "config.layer_types[0]"
 
 
+def test_what_generates_no_text_is_refused():
+    bert = {**LLAMA, "model_type": "bert", "architectures": ["BertForMaskedLM"]}
+    assert refused(bert) == "config.architectures"
+    assert refused({**LLAMA, "model_type": "t5", "is_encoder_decoder": True}) == (
+        "config.is_encoder_decoder"
+    )
+
+
+def test_a_cache_of_a_kind_that_is_not_modelled_is_refused():
+    """DeepSeek-V4 keeps one entry for every 4 or 128 tokens."""
+    deepseek = {**LLAMA, "model_type": "deepseek_v4"}
+    kinds = ["compressed_sparse_attention", "sliding_attention"] * 16
+    assert refused({**deepseek, "layer_types": kinds}) == "config.layer_types[0]"
+    assert refused({**deepseek, "compress_ratios": [4, 0] * 16}) == "config.compress_ratios"
+
+
+def test_experts_that_differ_by_layer_are_refused():
+    config = entry("hunyuan-large", moe_topk=[1] * 63 + [2])
+    assert refused(config) == "config.moe_topk"
+
+
 def test_an_outer_size_that_differs_is_named():
     spec = model_from_config({"model_type": "llava", "vocab_size": 9, "text_config": LLAMA})
     assert any(warning.startswith("config.vocab_size says 9") for warning in spec.warnings)

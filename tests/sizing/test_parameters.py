@@ -123,7 +123,7 @@ def language_model(entry):
     config = copy.deepcopy(entry.config)
     inner = config.get("text_config", config)
     kind = locate.SAME_KIND.get(inner["model_type"], inner["model_type"])
-    if kind not in CONFIG_MAPPING or kind == "geometry":
+    if kind not in CONFIG_MAPPING or inner.get("use_cla"):
         return None
     for name in ("model_type", "quantization_config", "vision_config", "rope_scaling"):
         inner.pop(name, None)
@@ -136,13 +136,16 @@ def language_model(entry):
     return CONFIG_MAPPING[kind](**inner)
 
 
-@pytest.mark.parametrize("name", catalog.names())
+UNBUILT = {"openelm-1.1b", "hunyuan-large"}
+"""transformers does not have these; their authors' totals are below."""
+
+
+@pytest.mark.parametrize("name", [n for n in catalog.names() if catalog.get(n).params is not None])
 def test_catalogue_at_full_size(name):
-    spec = catalog.get(name)
     config = language_model(catalog.entries()[name])
-    if config is None:
-        return
-    assert spec.params == total(tiny_models.empty_model(config))
+    assert (config is None) == (name in UNBUILT)
+    if config is not None:
+        assert catalog.get(name).params == total(tiny_models.empty_model(config))
 
 
 PUBLISHED = {
@@ -152,6 +155,13 @@ PUBLISHED = {
     "mixtral-8x7b": 46_702_792_704,
     "llama-3.1-405b": 405_853_388_800,
 }
+
+
+def test_hunyuan_large_is_as_large_as_its_authors_say():
+    """389 B, 52 B of them active."""
+    spec = catalog.get("hunyuan-large")
+    assert round(spec.params / 1e9) == 389
+    assert 50e9 < spec.active_params < 53e9
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -56,8 +56,9 @@ def supported() -> list[str]:
 def model_from_config(config: object, name: str = "config", source: str = "") -> ModelSpec:
     """The model that a parsed `config.json` describes; a nested `text_config` is the one sized.
 
-    name, source: for display. Raises SizingError with the field's path: missing, of the wrong type,
-    out of bounds, or at odds with another field.
+    The `model_type` "geometry" is ours: a model of which only what it caches is stated, with no
+    parameters counted. name, source: for display. Raises SizingError with the field's path:
+    missing, of the wrong type, out of bounds, or at odds with another field.
     """
     found = locate.language_model(config)
     fields, kind = found.fields, found.kind
@@ -84,7 +85,11 @@ def _spec(model: Model, found: locate.Found, name: str, source: str) -> ModelSpe
         "model_max_length",
         "max_context_length",
     )
-    stated = fields.raw("dtype", "torch_dtype") or found.outer.get("torch_dtype")
+    stated = (
+        fields.raw("dtype", "torch_dtype")
+        or found.outer.get("dtype")
+        or found.outer.get("torch_dtype")
+    )
     unknown = [
         f"{fields.at(field)} is not known here and was not taken into account"
         for field in fields.unknown()

@@ -11,8 +11,8 @@ from core.sizing.architectures.fields import Fields
 from core.sizing.architectures.mixers import MIXERS
 from core.sizing.architectures.traits import Family
 from core.sizing.errors import SizingError
-from core.sizing.geometry import FixedState, Layer
-from core.sizing.parameters import NOTHING, Count, vector
+from core.sizing.geometry import FixedState, Layer, SharedKV
+from core.sizing.parameters import NOTHING, Count, linear, vector
 
 
 @dataclass
@@ -86,6 +86,8 @@ def fill(fields: Fields, family: Family, model: Model) -> Model:
     model.layers = [made[kind] for kind in kinds]
     if any(layer.indexer_dim for layer in made.values()):
         _share_indexers(fields, family, model)
+    if family.cross_layer:
+        _share_keys_and_values(fields, family, model)
     if not any(layer.num_query_heads for layer in made.values()):
         fields.skip("num_attention_heads", "num_key_value_heads", "head_dim", "sliding_window")
     add_feedforward(fields, family, model, layers)
@@ -122,6 +124,22 @@ def _check_kind(fields: Fields, family: Family, kind: str) -> None:
         raise SizingError(
             fields.at("layer_types"), f"holds {kind!r}, which this architecture does not have"
         )
+
+
+def _share_keys_and_values(fields: Fields, family: Family, model: Model) -> None:
+    """Cross-layer attention (Brandon et al. 2024): of every `cla_share_factor` layers the first has
+    keys and values, and the others attend over them (Hunyuan-Large: two)."""
+    factor = fields.whole("cla_share_factor", default=1)
+    if not fields.flag("use_cla") or factor == 1:
+        return
+    heads = attention.read_heads(fields, family, model.hidden)
+    bias = trait(fields, family.qkv_bias)
+    width = heads.num_kv_heads * (heads.key_dim + heads.value_dim)
+    spared = linear(model.hidden, width, bias)
+    for i, layer in enumerate(model.layers):
+        if i % factor:
+            model.layers[i] = replace(layer, cache=SharedKV(i - i % factor))
+            model.add("attention", spared * -1)
 
 
 def _share_indexers(fields: Fields, family: Family, model: Model) -> None:

@@ -76,7 +76,7 @@ FAMILIES: dict[str, Family] = {
         qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="width", window="every", every=4
     ),
     "granite": _LLAMA,
-    "smollm3": replace(_LLAMA, window="qwen"),
+    "smollm3": replace(_LLAMA, window="qwen", ignored=("no_rope_layers", "no_rope_layer_interval")),
     "cohere": _COHERE,
     "cohere2": replace(_COHERE, qk_norm="", qk_norm_if="", window="every", every=4),
     "starcoder2": Family(
@@ -100,6 +100,7 @@ FAMILIES: dict[str, Family] = {
         o_bias="attention_bias",
         qk_norm="head",
         ignored=("use_qk_norm",),
+        cross_layer=True,
     ),
     "ernie4_5": Family(qkv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),
     "arcee": replace(_LLAMA, gated=False),
@@ -215,6 +216,8 @@ FAMILIES: dict[str, Family] = {
         qkv_bias="attention_bias",
         o_bias="attention_bias",
         qk_norm="head",
+        cross_layer=True,
+        ignored=("use_qk_norm",),
         experts=Experts(
             visited="moe_topk",
             width="intermediate_size",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from core.sizing import checks
 from core.sizing.architectures.attention import trait
-from core.sizing.architectures.fields import Fields
+from core.sizing.architectures.fields import MOST, Fields
 from core.sizing.architectures.traits import Experts, Family
 from core.sizing.errors import SizingError
 from core.sizing.parameters import NOTHING, Count, experts, linear, vector
@@ -37,7 +38,7 @@ def mixture(fields: Fields, family: Family, hidden: int) -> tuple[Count, dict[st
     kind = family.experts
     assert kind is not None
     number, visited = expert_numbers(fields, kind)
-    width = fields.whole(kind.width)
+    width = _alike(fields, kind.width)
     bias = kind.expert_bias or trait(fields, family.mlp_bias)
     out = experts(number, visited, mlp(hidden, width, kind.gated, bias))
     if kind.router:
@@ -47,6 +48,17 @@ def mixture(fields: Fields, family: Family, hidden: int) -> tuple[Count, dict[st
     return out + _shared(fields, family, hidden, width), facts(width, number, visited)
 
 
+def _alike(fields: Fields, *names: str, minimum: int = 1) -> int:
+    """A whole number, or a list that gives each layer the same (Hunyuan)."""
+    value = fields.raw(*names)
+    if not isinstance(value, list):
+        return fields.whole(*names, minimum=minimum)
+    path = fields.where(*names)
+    if not value or any(one != value[0] for one in value):
+        raise SizingError(path, "differs by layer; only the same number in all is understood")
+    return checks.whole(value[0], f"{path}[0]", minimum, MOST)
+
+
 def facts(width: int, number: int, visited: int) -> dict[str, object]:
     """A mixture of experts under short names. d_ff is an expert's width until a dense layer's."""
     return {"d_ff": width, "d_expert": width, "n_experts": number, "n_active_experts": visited}
@@ -54,8 +66,8 @@ def facts(width: int, number: int, visited: int) -> dict[str, object]:
 
 def expert_numbers(fields: Fields, kind: Experts) -> tuple[int, int]:
     """How many experts there are, and how many of them a token visits."""
-    number = fields.whole(kind.count, *_COUNT_NAMES)
-    visited = fields.whole(kind.visited, *_VISITED_NAMES)
+    number = _alike(fields, kind.count, *_COUNT_NAMES)
+    visited = _alike(fields, kind.visited, *_VISITED_NAMES)
     if visited > number:
         raise SizingError(
             fields.at(kind.visited),
@@ -74,7 +86,8 @@ def _shared(fields: Fields, family: Family, hidden: int, width: int) -> Count:
     kind = family.experts
     assert kind is not None
     if kind.shared:
-        width *= fields.whole(kind.shared, default=kind.shared_default, minimum=0)
+        stated = fields.raw(kind.shared) is not None
+        width *= _alike(fields, kind.shared, minimum=0) if stated else kind.shared_default
     elif kind.shared_width:
         width = fields.whole(kind.shared_width, default=0, minimum=0)
     else:

@@ -22,6 +22,7 @@ SAME_KIND = {
     "gemma3": "gemma3_text",
     "llama4": "llama4_text",
     "kimi_k2": "deepseek_v3",
+    "hunyuan": "hunyuan_v1_moe",
     "minimax_text_01": "minimax",
     "RefinedWeb": "falcon",
     "RefinedWebModel": "falcon",

@@ -58,6 +58,7 @@ class Family:
     sinks: one learned logit per query head.
     window: which layers slide or have no KV cache, if `layer_types` does not say (`windows.kinds`).
         every: its pattern's default length.
+    cross_layer: `use_cla` and `cla_share_factor` say which layers share another's KV cache.
     mixer: what layers without a KV cache are (`mixers.MIXERS`).
     experts: the mixture of experts that takes the MLP's place.
     width_times: the MLP's width in widths of the model, if no field says it. width_rule: another
@@ -83,6 +84,7 @@ class Family:
     sinks: bool = False
     window: str = "none"
     every: int = 0
+    cross_layer: bool = False
     mixer: str = ""
     experts: Experts | None = None
     width_times: int = 0

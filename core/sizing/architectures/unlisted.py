@@ -22,7 +22,9 @@ _SHAPES = re.compile(
 
 
 def build(fields: Fields, kind: str) -> Model:
-    """Raises SizingError if a field is there that may shape the layers and is not understood."""
+    """Raises SizingError if a field is there that may shape the layers and is not understood, or if
+    the model does not generate text token by token."""
+    _check_decoder(fields)
     model = geometry(fields)
     strange = [name for name in fields.unknown() if _shapes(name)]
     if strange:
@@ -36,6 +38,19 @@ def build(fields: Fields, kind: str) -> Model:
         "the fields it shares with others; parameters are not counted"
     )
     return model
+
+
+def _check_decoder(fields: Fields) -> None:
+    names = [str(name) for name in fields.data.get("architectures") or () if isinstance(name, str)]
+    generates = ("CausalLM", "LMHead", "ConditionalGeneration", "Chat")
+    if names and not any(word in name for name in names for word in generates):
+        raise SizingError(
+            fields.at("architectures"), f"{names[0][:60]} generates no text: it keeps no KV cache"
+        )
+    if fields.data.get("is_encoder_decoder") is True:
+        raise SizingError(
+            fields.at("is_encoder_decoder"), "encoder-decoder models are not known here"
+        )
 
 
 def geometry(fields: Fields) -> Model:
