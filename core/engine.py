@@ -20,6 +20,7 @@ from typing import Any
 from core.config import EngineConfig
 from core.errors import KVScopeError, RequestError, ScenarioError
 from core.kv.choose import make_kv_manager
+from core.report import result_of, snapshot, unfinished_sequences
 from core.request import Request, Sequence
 from core.runner import Runner, StepBatch, StepOutput
 from core.scenario import RequestSpec, Scenario
@@ -71,6 +72,7 @@ class Engine:
         self.requests: list[Request] = []
         self.num_steps = 0
         self._ids: set[str] = set()
+        self._num_requests = 0
         self._failed: str | None = None
         self._label = label
         self._keep_state = keep_state
@@ -107,7 +109,7 @@ class Engine:
                 )
         checked = Scenario.from_dict(new.to_dict())
         specs = [_shifted(spec, now) for spec in checked.requests]
-        first = len(self.requests)
+        first = self._num_requests
         requests = [self._request(spec, first + i) for i, spec in enumerate(specs)]
         for request in requests:
             rejection = reject(self.config, request)
@@ -124,6 +126,7 @@ class Engine:
             if self._shadow is not None:
                 self._shadow.prompts[request.id] = request.prompt_tokens.tolist()
         self.requests += requests
+        self._num_requests += len(requests)
         self._give_up_at = self.num_steps + MAX_STEPS
         self._to_arrive += requests
         self._to_arrive.sort(key=lambda r: (r.spec.arrive_step, r.order), reverse=True)
@@ -277,28 +280,50 @@ class Engine:
         of a beam also cumulative_logprob, score and rank (0: the best; None for those that are no
         answer)."""
         return {
-            name: _result(request, name, seq)
+            name: result_of(request, name, seq)
             for request in self.requests
             for name, seq in request.named_sequences()
         }
 
     def snapshot(self) -> dict[str, Any]:
         """The engine's own state, as `--state` shows it."""
-        tables: dict[str, list[int]] = {}
-        outputs: dict[str, list[int]] = {}
-        for request in self.requests:
-            for name, seq in request.named_sequences():
-                outputs[name] = seq.output_tokens
-            for seq in request.sequences:
-                if seq.block_table:
-                    tables[seq.id] = list(seq.block_table)
-        return {
-            "block_tables": tables,
-            **self.kv.state(self.num_steps - 1),
-            "waiting": _names(self.scheduler.waiting.entries()),
-            "running": _names(self.scheduler.running),
-            "outputs": outputs,
-        }
+        return snapshot(self.requests, self.scheduler, self.kv.state(self.num_steps - 1))
+
+    def header(self) -> dict[str, Any]:
+        """The header of a run that goes on from here: with `initial_state`, unless nothing has
+        happened yet."""
+        header = self._header()
+        if self.num_steps:
+            header["initial_state"] = {
+                **self.snapshot(),
+                "sequences": unfinished_sequences(self.requests),
+            }
+        return header
+
+    def take_steps(self) -> list[dict[str, Any]]:
+        """The records of the steps since the last call; the engine keeps them no longer.
+
+        Requests that have ended are forgotten with them, and their ids may be used again: so an
+        engine that lives for days holds no more than what waits and runs. `run` then has the rest.
+        """
+        assert self.recorder is not None, "an untraced engine has no records"
+        records = self.recorder.take_steps()
+        held = {
+            seq.request.id for seq in self.scheduler.running
+        }  # a static batch's, ended ones too
+        ended = [
+            r for r in self.requests if r.id not in held and (r.ended or self._was_rejected(r))
+        ]
+        if ended:
+            self._ids.difference_update(r.id for r in ended)
+            self.requests = [r for r in self.requests if r.id in self._ids]
+            if self._shadow is not None:
+                for request in ended:
+                    self._shadow.forget(request.id, [name for name, _ in request.named_sequences()])
+        return records
+
+    def _was_rejected(self, request: Request) -> bool:
+        return not request.sequences and request not in self._to_arrive
 
     def check(self) -> None:
         """Raise AssertionError where the engine's bookkeeping contradicts itself."""
@@ -364,29 +389,3 @@ def _shifted(spec: RequestSpec, steps: int) -> RequestSpec:
     """The request so many steps later."""
     cancel = None if spec.cancel_step is None else spec.cancel_step + steps
     return dataclasses.replace(spec, arrive_step=spec.arrive_step + steps, cancel_step=cancel)
-
-
-def _result(request: Request, name: str, seq: Sequence) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "finish_reason": seq.finish_reason,
-        "num_cached_tokens": request.num_cached_tokens or 0,
-        "num_preemptions": seq.num_preemptions,
-    }
-    if seq.logprobs:
-        result["logprobs"] = [entry.to_dict() for entry in seq.logprobs]
-    if name == request.sequence_id(0) and request.prompt_logprobs:
-        result["prompt_logprobs"] = [entry.to_dict() for entry in request.prompt_logprobs]
-    if request.beams is not None:
-        hypotheses = request.beams.hypotheses
-        result["cumulative_logprob"] = seq.cumulative_logprob
-        result["score"] = seq.beam_score
-        result["rank"] = hypotheses.index(seq) if seq in hypotheses else None
-    return result
-
-
-def _names(sequences: list[Sequence]) -> list[str]:
-    return [
-        seq.request.sequence_id(index)
-        for seq in sequences
-        for index in range(seq.index, seq.index + seq.num_places)
-    ]

@@ -8,7 +8,9 @@ batch, and everything that lasts is in the KV store.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,20 @@ class ModelRunner:
         self.store: KVStore | None = None  # the old pool goes before the new one is taken
         self.store = KVStore(self.config, num_blocks, block_size, self.dtype, self.device)
         self.seed = seed
+
+    @contextmanager
+    def lent(self, num_blocks: int, block_size: int, seed: int = 0) -> Iterator[None]:
+        """Another pool and seed for a while; the present pool comes back with all it holds.
+
+        Raises MemoryBudgetError if both do not fit; then nothing has changed.
+        """
+        kept = self.store, self.seed
+        self.store = KVStore(self.config, num_blocks, block_size, self.dtype, self.device)
+        self.seed = seed
+        try:
+            yield
+        finally:
+            self.store, self.seed = kept
 
     @property
     def config(self) -> ModelConfig:

@@ -32,15 +32,18 @@ TOKEN_BYTES = 8
 class Node:
     """A run of cached blocks. depth: blocks above it. children: by their first block's tokens.
 
-    newest: the greatest rank in its subtree (kept under `fifo` only).
+    newest: the greatest rank in its subtree (kept under `fifo` only). namespace: of a root.
     """
 
-    __slots__ = ("blocks", "children", "depth", "id", "newest", "parent", "tokens")
+    __slots__ = ("blocks", "children", "depth", "id", "namespace", "newest", "parent", "tokens")
 
-    def __init__(self, node_id: int, parent: Node | None, depth: int) -> None:
+    def __init__(
+        self, node_id: int, parent: Node | None, depth: int, namespace: Namespace = (None, None)
+    ) -> None:
         self.id = node_id
         self.parent = parent
         self.depth = depth
+        self.namespace = namespace
         self.newest = 0
         self.tokens = bytearray()
         self.blocks: list[int] = []
@@ -126,8 +129,12 @@ class RadixPrefixCache(PrefixCache):
         del self._node_of[block]
         self._key_of.pop(block, None)
         if not node.blocks:
-            assert node.parent is not None
-            del node.parent.children[first]
+            above = node.parent
+            assert above is not None
+            del above.children[first]
+            if above.parent is None and not above.children:
+                # Salts come and go: a root for each that ever came would be kept for ever.
+                del self._roots[above.namespace]
         self._unmark(block)
         if self._leaf_first is not None:
             self._lower_newest(node, self.rank(block))
@@ -236,11 +243,11 @@ class RadixPrefixCache(PrefixCache):
         top = node
         while top.parent is not None:
             top = top.parent
-        return next(name for name, root in self._roots.items() if root is top)
+        return top.namespace
 
     def _root(self, namespace: Namespace) -> Node:
         if namespace not in self._roots:
-            self._roots[namespace] = Node(-1, None, 0)
+            self._roots[namespace] = Node(-1, None, 0, namespace)
         return self._roots[namespace]
 
     def _new_node(self, parent: Node, depth: int) -> Node:

@@ -32,6 +32,7 @@ class Recorder:
         self.events: list[Event] = []
         self.emit = self.events.append
         self._marks: list[StepMark] = []
+        self._first = 0  # the step of the first mark
 
     def end_step(
         self, timing: dict[str, float], usage: dict[str, int], extras: dict[str, Any]
@@ -48,9 +49,12 @@ class Recorder:
         return tokens
 
     def step(self, index: int) -> dict[str, Any]:
-        """The JSON record of one step."""
-        mark = self._marks[index]
-        start = self._marks[index - 1].end if index else 0
+        """The JSON record of one step, which has not been taken. Raises IndexError."""
+        place = index - self._first
+        if place < 0:
+            raise IndexError(f"the record of step {index} has been taken")
+        mark = self._marks[place]
+        start = self._marks[place - 1].end if place else 0
         events = [to_dict(event) for event in self.events[start : mark.end]]
         record: dict[str, Any] = {
             "step": index,
@@ -71,5 +75,14 @@ class Recorder:
         return record
 
     def steps(self) -> list[dict[str, Any]]:
-        """The JSON records of all steps."""
-        return [self.step(i) for i in range(len(self._marks))]
+        """The JSON records of all steps that have not been taken."""
+        return [self.step(self._first + place) for place in range(len(self._marks))]
+
+    def take_steps(self) -> list[dict[str, Any]]:
+        """The same, which are forgotten here. Events of a step that has not ended stay."""
+        records = self.steps()
+        if records:
+            del self.events[: self._marks[-1].end]  # in place: `emit` is this list's
+            self._first += len(records)
+            self._marks.clear()
+        return records

@@ -30,6 +30,15 @@ class FreeOrder:
     def __iter__(self) -> Iterator[int]:
         return iter(self._links)
 
+    def replace(self, order: list[int]) -> None:
+        """Start again with these blocks, in this order."""
+        if len(set(order)) < len(order):
+            raise RunError("a block stands twice in the free order")
+        for block in list(self._links):
+            self.remove(block)
+        for block in order:
+            self.insert(block, "back", -1)
+
     def remove(self, block: int) -> None:
         if not self._is_free[block]:
             raise RunError(f"block {block} is not free")
@@ -57,7 +66,8 @@ class Reducer:
 
     Attributes are what `--state` shows, in Python types: `block_tables`, `ref_counts`, `free`,
     `cached`, `nodes`, `waiting` and `running` (queue entries), `outputs`. `prompts`: token ids by
-    request, the only thing that it knows beside the events.
+    request, the only thing that it knows beside the events. A header with `initial_state` is that
+    of a run that begins in the middle of an engine's life.
     """
 
     def __init__(self, header: Json) -> None:
@@ -84,10 +94,47 @@ class Reducer:
             for name in dir(self)
             if name.startswith("_on_")
         }
+        if header.get("initial_state") is not None:
+            self._begin(header["initial_state"])
+
+    def _begin(self, state: Json) -> None:
+        """Start from a state of the engine instead of an empty one. Raises RunError."""
+        try:
+            self.free.replace(state["free_order"])
+            for block, refs in state["ref_counts"].items():
+                self.ref_counts[int(block)] = refs
+            self.cached = {int(block): {**e, "node": None} for block, e in state["cached"].items()}
+            for node in state["tree"]:
+                self.nodes[node["id"]] = {"parent": node["parent"], "blocks": list(node["blocks"])}
+                for block in node["blocks"]:
+                    self.cached[block]["node"] = node["id"]
+            self.block_tables = {name: list(t) for name, t in state["block_tables"].items()}
+            self.outputs = {name: list(tokens) for name, tokens in state["outputs"].items()}
+            for entry, known in state["sequences"].items():
+                self.num_computed_tokens[entry] = known["num_computed_tokens"]
+                if len(known["stands_for"]) > 1:
+                    self._units[entry] = list(known["stands_for"])
+            for queue in ("waiting", "running"):
+                names = state[queue]
+                stood_for = {n for unit in self._units.values() for n in unit[1:]}
+                setattr(self, queue, [name for name in names if name not in stood_for])
+            self._num_in_use = sum(refs > 0 for refs in self.ref_counts)
+            self._num_idle = sum(not self.ref_counts[block] for block in self.cached)
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError) as exc:
+            raise RunError(f"header.initial_state is none: {exc!r}") from None
+
+    def forget(self, request: str, sequences: list[str]) -> None:
+        """Drop what is known of a request that has ended and gives its id to another."""
+        self.prompts.pop(request, None)
+        for name in sequences:
+            self.outputs.pop(name, None)
+            self.num_computed_tokens.pop(name, None)
 
     def apply_step(self, record: Json) -> None:
         """Apply one step of a run. Raises RunError, naming step and event."""
         self.step = record["step"]
+        if "prompts" in record:  # of requests that joined a live run after its header was written
+            self.prompts = {**self.prompts, **record["prompts"]}
         for i, event in enumerate(record["events"]):
             apply = self._apply.get(event["type"])
             try:

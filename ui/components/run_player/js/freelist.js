@@ -16,6 +16,12 @@ export class FreeList {
     this.size = n;
   }
 
+  // Start again with these blocks, in this order.
+  replace(order) {
+    for (let b = 0; b < this.n; b++) this.remove(b);
+    for (const b of order) this.pushBack(b);
+  }
+
   has(b) {
     return this.next[b] !== OUT;
   }

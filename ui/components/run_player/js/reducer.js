@@ -14,7 +14,7 @@ const take = (list, id) => {
 // its sentence needs: counts as they were at that moment.
 export const APPLY = {
   request_arrived(st, e) {
-    const prompt = st.header.prompts?.[e.request] ?? new Array(e.num_prompt_tokens).fill(null);
+    const prompt = st.prompts[e.request] ?? new Array(e.num_prompt_tokens).fill(null);
     for (const id of e.sequences) st.seqs.set(id, new Sequence(id, e.request, prompt));
     if (e.position === undefined) {
       for (const id of e.sequences) st.seqs.get(id).status = "rejected";
@@ -202,6 +202,8 @@ export class Cursor {
     if (k % this.every === 0 && !this.snapshots[k / this.every]) this.snapshots[k / this.every] = st.snapshot();
     st.step = k;
     st.scheduled = new Map();
+    const { prompts } = this.run.steps[k];
+    if (prompts) st.prompts = { ...st.prompts, ...prompts };
     this.notes = this.run.steps[k].events.map((e) => {
       const note = {};
       const apply = APPLY[e.type];

@@ -49,6 +49,7 @@ export class State {
   constructor(header) {
     const engine = header.scenario.engine;
     this.header = header;
+    this.prompts = header.prompts ?? {}; // token ids by request; a live run's later ones come with a step
     this.n = engine.num_blocks;
     this.bs = engine.block_size;
     this.keepsKV = engine.kv_cache ?? true; // else every step computes all tokens again
@@ -69,6 +70,40 @@ export class State {
     this.inUse = 0; // kept while applying, so that nobody has to count the pool
     this.numCached = 0;
     this.idleCached = 0;
+    if (header.initial_state) this.begin(header.initial_state);
+  }
+
+  // A run that begins in the middle of an engine's life starts from its state then.
+  begin(state) {
+    this.free.replace(state.free_order);
+    for (const [b, refs] of Object.entries(state.ref_counts)) {
+      this.ref[b] = refs;
+      if (refs) this.inUse++;
+    }
+    for (const [b, { tokens, key, parent_key, last_used, hits }] of Object.entries(state.cached)) {
+      this.setEntry(Number(b), { tokens, key, parent_key });
+      this.hits[b] = hits;
+      this.lastRelease[b] = last_used;
+    }
+    for (const { id, parent, blocks } of state.tree) {
+      this.nodes.set(id, { id, parent, blocks: blocks.slice(), tokens: blocks.flatMap((b) => this.entry[b].tokens) });
+      for (const b of blocks) this.nodeOf[b] = id;
+    }
+    this.tables = new Map(Object.entries(state.block_tables).map(([id, table]) => [id, table.slice()]));
+    const stoodFor = new Set();
+    for (const [entry, known] of Object.entries(state.sequences)) {
+      this.units.set(entry, known.stands_for);
+      for (const id of known.stands_for) {
+        const seq = new Sequence(id, known.request, this.prompts[known.request] ?? []);
+        seq.outputs = (state.outputs[id] ?? []).slice();
+        seq.computed = known.num_computed_tokens;
+        seq.status = state.running.includes(id) ? "running" : "waiting";
+        this.seqs.set(id, seq);
+        if (id !== entry) stoodFor.add(id);
+      }
+    }
+    this.waiting = state.waiting.filter((id) => !stoodFor.has(id));
+    this.running = state.running.filter((id) => !stoodFor.has(id));
   }
 
   // --- reference counts, with the three totals of the pool kept in step -------------------------
