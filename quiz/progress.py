@@ -21,6 +21,7 @@ MAX_PAST = 50
 MAX_NOTES = 200
 MAX_NOTE_CHARS = 500
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_DATE_OR_NONE = re.compile(rf"({_DATE.pattern})?")
 _ID = re.compile(r"[0-9a-z-]{1,40}")
 
 
@@ -66,13 +67,14 @@ class Note:
 class Progress:
     """attempt: the present one, kept when done until the next begins. past: those before, oldest
     first. completed: lesson → when. removed: ids of notes that were taken out, so that a merge
-    does not bring them back."""
+    does not bring them back. since: what is older was thrown away, for the same reason."""
 
     attempt: Attempt | None = None
     past: tuple[Attempt, ...] = ()
     completed: dict[str, str] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     removed: tuple[str, ...] = ()
+    since: str = ""
 
     def to_json(self) -> str:
         """The document as text, the same text for the same content."""
@@ -114,6 +116,7 @@ def read(text: str) -> Progress:
         completed=_completed(content.get("completed", {})),
         notes=tuple(_note(one) for one in _list(content, "notes", MAX_NOTES)),
         removed=tuple(_text(one, "removed", _ID) for one in _list(content, "removed", MAX_NOTES)),
+        since=_text(content.get("since", ""), "since", _DATE_OR_NONE),
     )
 
 
@@ -185,40 +188,47 @@ def _completed(value: Any) -> dict[str, str]:
 
 
 def merge(a: Progress, b: Progress) -> Progress:
-    """Both in one. The later attempt goes on; of two answers to one question the first in the
-    order of their keys counts, so that the result does not depend on who merges."""
+    """Both in one, less what either has thrown away. The later attempt goes on; of two answers to
+    one question the first in the order of their keys counts, so that the result does not depend
+    on who merges."""
+    since = max(a.since, b.since)
     attempts: dict[str, Attempt] = {}
     for one in (*a.past, *b.past, *filter(None, (a.attempt, b.attempt))):
-        attempts[one.id] = _same(attempts[one.id], one) if one.id in attempts else one
+        if one.at >= since:
+            attempts[one.id] = _same(attempts[one.id], one) if one.id in attempts else one
     current = max(
-        {one.id for one in (a.attempt, b.attempt) if one is not None},
+        {one.id for one in (a.attempt, b.attempt) if one is not None and one.id in attempts},
         key=lambda name: (attempts[name].at, name),
         default=None,
     )
-    past = sorted(
-        (
-            one
-            for one in attempts.values()
-            if one.id != current and any(q.answer for q in one.asked)
-        ),
-        key=lambda one: (one.at, one.id),
-    )
+    past = [
+        one
+        for one in sorted(attempts.values(), key=lambda one: (one.at, one.id))
+        if one.id != current and any(question.answer for question in one.asked)
+    ]
+    completed: dict[str, str] = {}
+    for lesson, at in (*a.completed.items(), *b.completed.items()):
+        if at >= since:
+            completed[lesson] = min(at, completed.get(lesson, at))
     removed = sorted({*a.removed, *b.removed})[-MAX_NOTES:]
-    notes: dict[str, Note] = {}
-    for note in (*a.notes, *b.notes):
-        notes[note.id] = min(note, notes.get(note.id, note), key=lambda n: (n.at, n.text, n.about))
-    kept = [note for note in notes.values() if note.id not in removed]
-    kept.sort(key=lambda note: (note.at, note.id))
-    completed = dict(a.completed)
-    for lesson, at in b.completed.items():
-        completed[lesson] = min(at, completed.get(lesson, at))
     return Progress(
         attempt=None if current is None else attempts[current],
         past=tuple(past[-MAX_PAST:]),
         completed=completed,
-        notes=tuple(kept[-MAX_NOTES:]),
+        notes=_notes((*a.notes, *b.notes), {*removed}, since),
         removed=tuple(removed),
+        since=since,
     )
+
+
+def _notes(all_notes: tuple[Note, ...], removed: set[str], since: str) -> tuple[Note, ...]:
+    notes: dict[str, Note] = {}
+    for note in all_notes:
+        if note.id not in removed and note.at >= since:
+            before = notes.get(note.id, note)
+            notes[note.id] = min(note, before, key=lambda n: (n.at, n.text, n.about, n.page))
+    kept = sorted(notes.values(), key=lambda note: (note.at, note.id))
+    return tuple(kept[-MAX_NOTES:])
 
 
 def _same(a: Attempt, b: Attempt) -> Attempt:
