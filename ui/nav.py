@@ -21,6 +21,10 @@ def block_pool() -> Any:
     )
 
 
+def quiz() -> Any:
+    return st.Page(PAGES / "quiz.py", title="Quiz", url_path="quiz")
+
+
 def sections() -> dict[str, list[Any]]:
     """Sections of the course with their pages, in order."""
-    return {"Start": [home()], "Memory": [block_pool()]}
+    return {"Start": [home()], "Memory": [block_pool()], "Keep": [quiz()]}

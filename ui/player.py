@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -27,15 +28,37 @@ def draw(played: runs.Played, *, present: bool) -> None:
         link=urlencode(link),
         title=played.header["scenario"].get("name") or None,
     )
-    if shown.present is not None and shown.present != present:
-        if shown.present:
-            st.query_params["present"] = "1"
-        elif "present" in st.query_params:
-            del st.query_params["present"]
-        st.rerun(scope="app")
+    _present(shown, present)
     for name in ("step", "block"):
         # The component keeps its last commit when the run changes: only a new one counts.
         value, seen = shown.get(name), f"bp.{name}.seen"
         if value is not None and value != state.get(seen):
             state[seen] = value
             st.query_params[name] = str(int(value))
+
+
+@st.fragment
+def show(
+    played: runs.Played, *, key: str, step: int, block: int | None, link: str, present: bool
+) -> None:
+    """Play a run on a page that is not its own. link: `page?query`, where it is at home."""
+    shown = run_player(
+        played.packed,
+        key=key,
+        step=step,
+        block=block,
+        present=present,
+        link=link,
+        title=played.header["scenario"].get("name") or None,
+    )
+    _present(shown, present)
+
+
+def _present(shown: Any, present: bool) -> None:
+    """Follow the player's button for the projector."""
+    if shown.present is not None and shown.present != present:
+        if shown.present:
+            st.query_params["present"] = "1"
+        elif "present" in st.query_params:
+            del st.query_params["present"]
+        st.rerun(scope="app")

@@ -81,8 +81,9 @@ export class Header {
 
   url() {
     const { player } = this;
-    const base = new URL(window.location.href);
-    if (typeof player.data.link === "string") base.search = player.data.link;
+    const { link } = player.data;
+    // A query of this page, or of another page where the run has its home.
+    const base = typeof link === "string" ? new URL(link.includes("?") ? link : `?${link}`, window.location.href) : new URL(window.location.href);
     base.searchParams.set("step", String(player.k));
     if (player.userSel) base.searchParams.set("block", String(player.sel));
     base.hash = "";

@@ -1,0 +1,1 @@
+"""The page kit: what every page of the course is made of."""
