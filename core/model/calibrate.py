@@ -69,6 +69,22 @@ class Calibration:
         rates = (self.matmul_flops_per_s.get(name) for name in names)
         return max(rate.median for rate in rates if rate is not None)
 
+    def ceilings(self, dtype: str) -> dict[str, Any] | None:
+        """What a run's header keeps of it: {read_bytes_per_s, flops_per_s, dtype, date}.
+
+        None if no product of that dtype was measured.
+        """
+        try:
+            flops = self.best_flops_per_s(dtype)
+        except ValueError:
+            return None
+        return {
+            "read_bytes_per_s": round(self.read_bytes_per_s.median),
+            "flops_per_s": round(flops),
+            "dtype": dtype,
+            "date": self.date,
+        }
+
 
 @torch.inference_mode()
 def measure(

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from core.model import calibrate
 from core.model.cache import load_path, weights_sha256
 from core.model.config import ModelConfig
 from core.model.device import check_weights, device_name, pick_device, pick_dtype, processor_name
@@ -77,6 +78,11 @@ class ModelRunner:
             "model": directory.name,
             "model_sha256": weights_sha256(directory),
         }
+        # A run is read elsewhere too: its roofline must be that of the machine it ran on.
+        calibration = calibrate.load(self.device)
+        ceilings = calibration and calibration.ceilings(self._source["weights"])
+        if ceilings is not None:
+            self._source["ceilings"] = ceilings
         self._clock = step_clock(self.device)
         self._work = WorkCounter(self.config, dtype_name, linear=weights)
         self._step_timing: dict[str, float] = {}
@@ -113,7 +119,8 @@ class ModelRunner:
 
     @property
     def source(self) -> dict[str, Any]:
-        """device, processor, dtype, weights, kernels, model, model_sha256."""
+        """device, processor, dtype, weights, kernels, model, model_sha256; and `ceilings`
+        (`Calibration.ceilings`) if this machine has been calibrated under these conditions."""
         return dict(self._source)
 
     @property

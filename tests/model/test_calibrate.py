@@ -12,6 +12,8 @@ from core.__main__ import main
 from core.model import calibrate
 from core.model.calibrate import load, measure, store
 from core.model.errors import ModelError
+from core.model.model_runner import ModelRunner
+from tests.model.tiny_llama import write_checkpoint
 
 CPU = torch.device("cpu")
 
@@ -126,3 +128,13 @@ def test_the_command(measured, monkeypatch, capsys, tmp_path):
     assert main(["calibrate"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ") and error.count("\n") == 1
+
+
+def test_a_run_of_a_calibrated_machine_carries_its_ceilings(measured, tmp_path):
+    checkpoint = write_checkpoint(tmp_path / "tiny")
+    assert "ceilings" not in ModelRunner(checkpoint, "float32").source
+    store(measured)
+    ceilings = ModelRunner(checkpoint, "float32").source["ceilings"]
+    assert ceilings["read_bytes_per_s"] == round(measured.read_bytes_per_s.median)
+    assert ceilings["flops_per_s"] == round(measured.best_flops_per_s("float32"))
+    assert measured.ceilings("float8") is None
