@@ -11,8 +11,9 @@ int8 product wins only for one token, oneDNN's is slower than FBGEMM's.
 Embeddings and the logits' matrix stay as they are: in 8 bits the latter costs more perplexity than
 all layers together, for a tenth of a step's time.
 
-Of FBGEMM nothing is taken for granted: the first use compares a product with the exact one. If the operator
-is missing or wrong, the same 8-bit numbers are used in the model's dtype, and only speed is lost.
+Of FBGEMM nothing is taken for granted: the first use compares a product with the exact one. If the
+operator is missing or wrong, the same 8-bit numbers are used in the model's dtype, and only speed
+is lost.
 """
 
 from __future__ import annotations

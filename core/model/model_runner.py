@@ -69,7 +69,7 @@ class ModelRunner:
         self.tokenizer = Tokenizer(directory)
         self.model = load_llama(directory, self.dtype, self.device, weights == "int8")
         dtype_name = str(self.dtype).removeprefix("torch.")
-        self._source = {
+        self._source: dict[str, Any] = {
             "device": device_name(self.device),
             "processor": processor_name(self.device),
             "dtype": dtype_name,
