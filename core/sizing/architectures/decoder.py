@@ -147,7 +147,7 @@ def _share_indexers(fields: Fields, family: Family, model: Model) -> None:
     own = attention.indexed_layers(fields, len(model.layers))
     _, _, indexer = attention.read_latent(fields, family, model.hidden)
     model.layers = [
-        layer if mine else replace(layer, indexer_dim=0)
+        layer if mine else replace(layer, indexer_dim=0, indexer_heads=0)
         for layer, mine in zip(model.layers, own, strict=True)
     ]
     model.add("attention", indexer * -own.count(False))
