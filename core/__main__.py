@@ -21,6 +21,7 @@ try:
         models,
         record,
         replay,
+        serve,
         simulate,
         size,
     )
@@ -48,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=VERSION)
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in (
-        *(generate, simulate, record, replay),
+        *(generate, simulate, record, replay, serve),
         *(size, calc, claims, models, gpus, calibrate),
     ):
         command.add(commands)
@@ -82,7 +83,15 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {line}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as exc:
-        if exc.name not in ("torch", "tokenizers", "safetensors", "gguf", "jinja2"):
+        if exc.name not in (
+            "torch",
+            "tokenizers",
+            "safetensors",
+            "gguf",
+            "jinja2",
+            "starlette",
+            "uvicorn",
+        ):
             raise
         print(
             f"error: {exc.name} is not installed; pip install -r requirements.txt brings it",

@@ -195,6 +195,11 @@ class Engine:
         return self._failed is not None
 
     @property
+    def num_to_arrive(self) -> int:
+        """Requests that have not arrived yet."""
+        return len(self._to_arrive)
+
+    @property
     def done(self) -> bool:
         """Nothing is to come, waits or runs."""
         return not (self._to_arrive or self.scheduler.running or len(self.scheduler.waiting))

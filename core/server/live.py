@@ -1,0 +1,163 @@
+"""The live engine: one for all, so that everybody shares its batch. Used by the host's thread only.
+
+It lives for days. After each step its record goes to the readers of the requests that live, and the
+engine forgets it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from time import perf_counter
+from typing import Any
+
+from core.engine import Engine
+from core.kv.hashing import block_keys, short
+from core.model.model_runner import ModelRunner
+from core.model.stop_strings import completion_text
+from core.report import result_of
+from core.request import Request, Sequence
+from core.scenario import RequestSpec, Scenario
+from core.server.load import NOTICEABLE, OtherWork
+from core.server.outbox import Outbox
+
+Json = dict[str, Any]
+
+
+@dataclasses.dataclass(slots=True)
+class Reader:
+    """A live request and who waits for it."""
+
+    request: Request
+    outbox: Outbox
+
+
+class LiveEngine:
+    """runner: with a pool of the settings' shape. settings: a scenario without requests."""
+
+    def __init__(self, runner: ModelRunner, settings: Scenario, *, debug: bool = False) -> None:
+        self._runner, self._settings, self._debug = runner, settings, debug
+        self._readers: dict[str, Reader] = {}
+        self._num_submitted = 0
+        self._other_work = OtherWork()
+        self._away_s = 0.0
+        self.num_steps = 0
+        self._engine = self._new_engine()
+
+    def _new_engine(self) -> Engine:
+        return Engine(self._settings, self._runner, label="LIVE", debug=self._debug)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits or runs."""
+        return self._engine.done
+
+    @property
+    def num_readers(self) -> int:
+        return len(self._readers)
+
+    def counts(self) -> dict[str, int]:
+        """Sequences that run, and entries that wait."""
+        scheduler = self._engine.scheduler
+        waiting = len(scheduler.waiting) + self._engine.num_to_arrive
+        return {"running": len(scheduler.running), "waiting": waiting}
+
+    def usage(self) -> dict[str, int]:
+        return self._engine.kv.usage()
+
+    def submit(self, spec: RequestSpec, outbox: Outbox) -> str:
+        """Take a request in; its reader gets the header at once. Returns the engine's id for it.
+
+        Raises ScenarioError, and RequestError for what can never be served.
+        """
+        engine = self._engine
+        name = f"r{self._num_submitted}"
+        spec = dataclasses.replace(spec, id=name, arrive_step=engine.num_steps)
+        (request,) = engine.add([spec])
+        self._num_submitted += 1
+        header = engine.header()
+        size = engine.config.block_size
+        # The keys of its own prompt tell which cached blocks hold tokens that it may see.
+        probe = Sequence(request, 0, 1)
+        keys = block_keys(probe, len(probe.tokens) // size, size)
+        header["own_keys"] = {short(key): place for place, key in enumerate(keys)}
+        self._readers[name] = Reader(request, outbox)
+        outbox.put("header", {"raw": header, "own": name, "first_step": engine.num_steps})
+        return name
+
+    def cancel(self, name: str) -> None:
+        """End a request in the next step; nothing if it has ended."""
+        reader = self._readers.get(name)
+        if reader is not None:
+            self._engine.cancel(reader.request)
+
+    def was_away(self, seconds: float) -> None:
+        """The device was somebody else's for so long, while requests were here."""
+        self._away_s += seconds
+
+    def step(self) -> None:
+        """One step, and its record to all readers. Raises what the engine raises."""
+        engine = self._engine
+        started = perf_counter()
+        came = {
+            r.id: r.prompt_tokens.tolist()
+            for r in engine.requests
+            if r.spec.arrive_step == engine.num_steps
+        }
+        engine.step()
+        self.num_steps += 1
+        for record in engine.take_steps():
+            if came:
+                record["prompts"] = came
+            if self._away_s:
+                record["timing"]["away_us"] = round(1e6 * self._away_s, 1)
+            note_other_work(record, self._other_work)
+            record["timing"]["step_us"] = round(1e6 * (perf_counter() - started), 1)
+            for reader in self._readers.values():
+                reader.outbox.put("step", record)
+        self._away_s = 0.0
+        for reader in self._readers.values():
+            if reader.outbox.ended or reader.outbox.closed:  # given up: nobody waits for the rest
+                engine.cancel(reader.request)
+        for name in [n for n, reader in self._readers.items() if reader.request.ended]:
+            reader = self._readers.pop(name)
+            reader.outbox.end(
+                _end_reason(reader.request), results=results_of(self._runner, reader.request)
+            )
+
+    def end_all(self, reason: str, message: str) -> None:
+        """Every reader gets this end. From any thread: only their boxes are touched."""
+        for reader in list(self._readers.values()):
+            reader.outbox.end(reason, message)
+
+    def start_again(self, message: str) -> None:
+        """After a failed step: a fresh engine on an empty pool. Raises what the device raises."""
+        self.end_all("error", message)
+        self._readers.clear()
+        config = self._settings.engine
+        self._runner.bind(config.num_kv_blocks, config.block_size, self._settings.seed)
+        self._engine = self._new_engine()
+
+
+def results_of(runner: ModelRunner, request: Request) -> Json:
+    """A request's results by sequence, with their texts."""
+    out = {}
+    for name, seq in request.named_sequences():
+        out[name] = {
+            **result_of(request, name, seq),
+            "text": completion_text(
+                runner.tokenizer, seq.output_tokens, request.stop_strings, seq.finish_reason
+            ),
+        }
+    return out
+
+
+def note_other_work(record: Json, other: OtherWork) -> None:
+    """`beside`: the share of the processor that other processes took while this was timed."""
+    share = other.share()
+    if share is not None and share >= NOTICEABLE:
+        record["beside"] = round(share, 2)
+
+
+def _end_reason(request: Request) -> str:
+    cancelled = all(seq.finish_reason == "cancelled" for seq in request.sequences)
+    return "cancelled" if cancelled else "finished"

@@ -1,0 +1,87 @@
+"""Listening: the socket, the line that says where, and the end."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import sys
+from contextlib import suppress
+
+import uvicorn
+
+from core.errors import KVScopeError
+from core.server.app import make_app
+from core.server.host import EngineHost
+from core.server.limits import Limits
+from core.server.settings import ServeSettings
+
+FAILED = 3
+"""Exit code when the engine could not start, or could not go on."""
+
+
+def serve(settings: ServeSettings, limits: Limits, host: str, port: int, token: str | None) -> int:
+    """Serve until told to stop. Returns the exit code. Raises KVScopeError if nothing listens.
+
+    The first line on standard output: {"url": …}, with the token if it was made up here.
+    """
+    listener = listen(host, port, limits)
+    made_up = token is None
+    token = token or secrets.token_urlsafe(24)
+    failed: list[bool] = []
+
+    def on_fatal() -> None:
+        failed.append(True)
+        server.should_exit = True
+
+    engine = EngineHost(settings, limits, on_fatal)
+    config = uvicorn.Config(
+        make_app(engine, token),
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=2,
+        timeout_keep_alive=30,
+        server_header=False,
+    )
+    server = uvicorn.Server(config)
+    name, bound = listener.getsockname()[:2]
+    where = {"url": f"http://{f'[{name}]' if ':' in name else name}:{bound}"}
+    print(json.dumps({**where, "token": token} if made_up else where), flush=True)
+    server.run(sockets=[listener])
+    if failed:
+        print(f"error: {engine.problem}", file=sys.stderr, flush=True)
+        return FAILED
+    return 0
+
+
+def listen(host: str, port: int, limits: Limits) -> socket.socket:
+    """A listening socket whose connections notice when the other side has silently gone.
+
+    Raises KVScopeError if the address or the port cannot be had.
+    """
+    if not 0 <= port <= 65535:
+        raise KVScopeError(f"--port {port} is none: 0 … 65535")
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, proto)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as exc:
+        raise KVScopeError(
+            f"cannot listen on {host}, port {port}: {exc.strerror or exc}; "
+            "--port 0 takes one that is free"
+        ) from None
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # Accepted connections inherit these. Linux ends a connection whose sent bytes nobody takes:
+    # a cut network, or a reader that has stopped reading.
+    with suppress(OSError, AttributeError):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * limits.send_s))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    listener.listen(128)
+    listener.set_inheritable(True)
+    return listener
