@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from core.errors import KVScopeError
-from ui import choice, lesson, links, own, player, predict, sources, views
+from core.errors import KVScopeError, ScenarioError
+from ui import choice, lesson, own, player, predict, sources, views
+from ui.kit import code, page, states, store, text, transfer
 
 CODE = {
     "Give a sequence its blocks": "core.kv.manager:KVCacheManager.allocate_slots",
@@ -12,13 +13,14 @@ CODE = {
 }
 
 words = lesson.load("block_pool")
-present = links.is_present(st.query_params)
+present = page.is_present()
 choice.start()
+store.receive()
 
 edit = False
 if not present:
     with st.container(key="kv-top", horizontal=True, vertical_alignment="bottom"):
-        views.head(words)
+        page.title(words)
         choice.select()
         edit = st.toggle("Change it", key="bp.edit")
         sources.files()
@@ -40,7 +42,8 @@ else:
 try:
     played = choice.current_run()
 except KVScopeError as exc:
-    views.refused(exc)
+    refused = "refused-scenario" if isinstance(exc, ScenarioError) else "refused-run"
+    states.refused(exc, words[refused])
 else:
     player.draw(played, present=present)
 
@@ -52,6 +55,11 @@ if present:
 else:
     with st.container(key="kv-words"):
         left, right = st.columns(2, gap="large")
-        left.markdown(words["words"])
+        with left:
+            text.choose_level()
+            text.section(words, "words")
         with right:
-            views.code(words["code"], CODE)
+            code.draw(words["code"], CODE)
+            transfer.draw("paging/blocks", key="bp.transfer")
+
+store.keep()

@@ -7,15 +7,15 @@ import streamlit as st
 from quiz import gate
 from quiz.errors import QuizError
 from quiz.progress import now
-from ui import lesson, links, player, quiz_view
+from ui import lesson, player, quiz_view
 from ui.components.quiz_card import quiz_card
-from ui.kit import progress_menu, states, store
+from ui.kit import page, progress_menu, states, store
 
 CARD = "quiz-card"
 PLACE, PLAY, NOTICE = "quiz.place", "quiz.play", "quiz.notice"
 
 words = lesson.load("quiz")
-present = links.is_present(st.query_params)
+present = page.is_present()
 
 
 def answer() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,7 +16,7 @@ from quiz import bank
 from quiz.items import RIGHT, Item, Proof
 from quiz.progress import Attempt, Progress
 from ui import catalogue, links, runs
-from ui.lesson import Lesson
+from ui.lesson import Lesson, load
 
 WORDS = {"right": "right", "wrong": "wrong this time", "now": "you are here", "todo": "to come"}
 
@@ -81,24 +82,43 @@ def _head(words: Lesson, attempt: Attempt, place: int, *, present: bool) -> dict
 def question(
     words: Lesson, attempt: Attempt, made: list[Item], place: int, *, playing: bool, present: bool
 ) -> dict[str, Any]:
-    """A question, and after its answer what is to be said about it."""
+    """A question of the gate, and after its answer what is to be said about it."""
     item, answer = made[place], attempt.asked[place].answer
-    data = {
+    last = all(one.answer for one in attempt.asked)
+    return {
         **_head(words, attempt, place, present=present),
+        **_card(item, answer, playing=playing),
         "number": f"Question {place + 1} of {len(made)}, {bank.topics()[item.topic].area}",
+        "note": "The first answer counts.",
+        "next": "See the result" if last else "Next question",
+    }
+
+
+def single(item: Item, answer: str, *, playing: bool, present: bool) -> dict[str, Any]:
+    """A question by itself, as a page asks it."""
+    return {
+        "id": f"{item.template} {item.seed}",
+        "place": 0,
+        "present": present,
+        "title": None,
+        **_card(item, answer, playing=playing),
+        "number": "Now another configuration",
+        "note": "",
+        "next": "Again with other numbers",
+    }
+
+
+def _card(item: Item, answer: str, *, playing: bool) -> dict[str, Any]:
+    return {
         "drawn": item.drawn,
         "question": item.question,
         "given": list(item.given),
         "words": not bank.varies(item.template),
         "options": [{"text": one.text, "aside": one.aside} for one in item.options],
-        "answered": None,
+        "answered": _answered(item, answer) if answer else None,
+        "see": _see(item, answer, playing=playing) if answer else None,
         "done": None,
     }
-    if answer:
-        data["answered"] = _answered(item, answer)
-        data["see"] = _see(words, item, answer, playing=playing)
-        data["last"] = all(one.answer for one in attempt.asked)
-    return data
 
 
 def _answered(item: Item, answer: str) -> dict[str, Any]:
@@ -114,13 +134,12 @@ def _answered(item: Item, answer: str) -> dict[str, Any]:
     }
 
 
-def _see(words: Lesson, item: Item, answer: str, *, playing: bool) -> dict[str, Any] | None:
+def _see(item: Item, answer: str, *, playing: bool) -> dict[str, Any]:
     shown = run_of(item.proof)
-    lines = [
-        item.proof.lines[key] for key in dict.fromkeys((answer, RIGHT)) if key in item.proof.lines
-    ]
+    known = item.proof.lines
+    lines = [known[key] for key in dict.fromkeys((answer, RIGHT)) if key in known]
     data: dict[str, Any] = {
-        "say": item.see if shown else words["no-run"],
+        "say": item.see if shown else load("quiz")["no-run"],
         "lines": [
             {"who": one.who, "factors": one.factors, "equals": one.equals, "changed": one.changed}
             for one in lines
@@ -174,7 +193,6 @@ def result(
 
 def day(at: str) -> str:
     """ "2026-11-28T…" as people write it: 28 Nov 2026."""
-    from datetime import date
 
     when = date.fromisoformat(at[:10])
     return f"{when.day} {when:%b %Y}"

@@ -61,9 +61,10 @@ def run_player(
     """Shows `run` and returns what the reader has committed: `.step`, `.block`, `.present`.
 
     `step` and `block` say where to begin; `compare` is a second run, shown on a timeline of its own
-    and switched to with one button; `link` is the query string behind "Copy link", or
-    `page?query` where another page is the run's home; the step is added; `focus` says which picture comes first; `height` is the least height of the
-    pictures in pixels. `.present` is true or false for the one rerun after the button was pressed.
+    and switched to with one button; `link` is the query string behind "Copy link", to which the
+    step is added, or `page?query` where the run is at home on another page; `focus` says which
+    picture comes first; `height` is the least height of the pictures in pixels. `.present` is true
+    or false for the one rerun after the button was pressed.
     """
     packed = run if isinstance(run, PackedRun) else pack(run)
     data: dict[str, Any] = {"run": packed.text, "id": packed.id, "present": present, "focus": focus}

@@ -32,7 +32,7 @@ function question(data, state, send) {
     return panel;
   }
   panel.append(answered(data), feedback(data), proof(data.see, () => send("play", data.place)));
-  const next = button("btn primary next", () => send("next", data.place), data.last ? "See the result" : "Next question");
+  const next = button("btn primary next", () => send("next", data.place), data.next);
   return [panel, el("div", "foot", next)];
 }
 
@@ -62,7 +62,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   };
   if (data.present) root.dataset.scale = "present";
   else delete root.dataset.scale;
-  root.replaceChildren(head(data), ...[data.done ? result(data, send) : question(data, state, send)].flat());
+  root.replaceChildren(...(data.title ? [head(data)] : []), ...[data.done ? result(data, send) : question(data, state, send)].flat());
   // Whoever works by keyboard or by ear goes on where the news is.
   const news = `${data.id} ${Boolean(data.answered)} ${Boolean(data.done)}`;
   const first = state.news === undefined;

@@ -40,7 +40,7 @@ export function choices(data, state, lock) {
     } else if (e.key === "Enter" && state.picked !== null) lock(state.picked);
   };
   show();
-  return [group, el("p", "lockrow", go, el("span", "small muted", "The first answer counts."))];
+  return [group, el("p", "lockrow", go, el("span", "small muted", data.note))];
 }
 
 export function answered(data) {

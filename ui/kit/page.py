@@ -1,0 +1,79 @@
+"""The head of a page: title, objective, copy-link, present, and what can be taken away."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from ui import links
+from ui.components.page_bar import page_bar
+from ui.lesson import Lesson
+
+_BAR = "kv-page-bar"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A file to take away. make: called when it is asked for."""
+
+    label: str
+    name: str
+    mime: str
+    make: Callable[[], str | bytes]
+
+
+def title(words: Lesson) -> None:
+    """Title and objective."""
+    st.html(
+        f'<div class="kv-head"><h1>{html.escape(words.title)}</h1>'
+        f"<p>{html.escape(words.objective)}</p></div>"
+    )
+
+
+def is_present() -> bool:
+    """Whether the page is on a projector."""
+    return links.is_present(st.query_params)
+
+
+def set_present(on: bool) -> None:
+    """Go to the projector's view, or leave it: the address says which."""
+    if on:
+        st.query_params["present"] = "1"
+    elif "present" in st.query_params:
+        del st.query_params["present"]
+
+
+def bar(*, link: str | None = None) -> None:
+    """Copy link and Present. link: a query with every control in it, None where all of them are
+    in the address already (`bind="query-params"`)."""
+
+    def follow() -> None:
+        wish = st.session_state[_BAR].present
+        if isinstance(wish, bool):
+            set_present(wish)
+
+    page_bar(present=is_present(), link=link, key=_BAR, on_present=follow)
+
+
+def exports(files: list[Export]) -> None:
+    """The menu of files to take away."""
+    with st.popover("Export", icon=":material/download:"):
+        for one in files:
+            st.download_button(
+                one.label, one.make, one.name, one.mime, on_click="ignore", key=f"export.{one.name}"
+            )
+
+
+def head(words: Lesson, *, link: str | None = None, files: list[Export] | None = None) -> None:
+    """The whole head. On a projector only the way back is left."""
+    if is_present():
+        bar(link=link)
+        return
+    with st.container(key="kv-page-head", horizontal=True, vertical_alignment="bottom"):
+        title(words)
+        if files:
+            exports(files)
+        bar(link=link)
