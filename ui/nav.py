@@ -21,6 +21,14 @@ def block_pool() -> Any:
     )
 
 
+def prefill_decode() -> Any:
+    return st.Page(
+        PAGES / "prefill_decode.py",
+        title="Prefill and decode",
+        url_path="prefill_decode",
+    )
+
+
 def sections() -> dict[str, list[Any]]:
     """Sections of the course with their pages, in order."""
-    return {"Start": [home()], "Memory": [block_pool()]}
+    return {"Start": [home()], "Understand": [prefill_decode()], "Memory": [block_pool()]}
