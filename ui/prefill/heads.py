@@ -85,38 +85,16 @@ def loaded(model: str = status.DEFAULT_MODEL) -> Heads | None:
     return of_spec(spec, model, f"config.json, {spec.source.split(' ')[0]}")
 
 
-WIDE, TALL, BOX = 300, 132, 20
-
-
 def drawing(heads: Heads, kv: int) -> str:
-    """An SVG of one layer: query heads above, KV heads below, a line from each to what it reads."""
+    """One layer as HTML: each KV head as a box, the query heads that read it in a row above it."""
     group = heads.query // kv
-
-    def place(i: int, n: int) -> float:
-        return WIDE * (i + 0.5) / n
-
-    side = min(BOX, 0.8 * WIDE / heads.query)
-    lines, boxes = [], []
-    for q in range(heads.query):
-        x, to = place(q, heads.query), place(q // group, kv)
-        lines.append(f'<path d="M{x:.1f} {side + 18:.1f}L{to:.1f} {TALL - side - 18:.1f}"/>')
-        boxes.append(_box(x - side / 2, 18, side, "q"))
-    boxes += [_box(place(i, kv) - side / 2, TALL - side - 18, side, "k") for i in range(kv)]
     said = f"{heads.query} query heads read {kv} KV heads, {group} each"
     if kv == 1:
         said = f"{heads.query} query heads read one KV head"
+    row = f'<span class="g"><span class="qs">{"<i></i>" * group}</span><b></b></span>'
     return (
-        f'<svg viewBox="0 0 {WIDE} {TALL}" role="img" aria-label="{said}">'
-        f'<text x="0" y="11">{heads.query} query heads</text>'
-        f'<text x="0" y="{TALL - 3}">{kv} KV head{"s" if kv > 1 else ""}</text>'
-        f"{''.join(lines)}{''.join(boxes)}</svg>"
-    )
-
-
-def _box(x: float, y: float, side: float, cls: str) -> str:
-    return (
-        f'<rect class="{cls}" x="{x:.1f}" y="{y:.1f}" width="{side:.1f}" height="{side:.1f}" '
-        'rx="2"/>'
+        f'<div class="kv-layer" role="img" aria-label="{said}">{row * kv}</div>'
+        f"<small>{heads.query} query heads above, {kv} KV head{'s' if kv > 1 else ''} below</small>"
     )
 
 

@@ -1,7 +1,7 @@
 // What is asked: the prompt, how it is sent, the run button; the answer and its times beneath.
 import { icon } from "../../run_player/js/icons.js";
-import { button, el, ms, num, plural } from "../../run_player/js/util.js";
-import { Answer } from "./answer.js";
+import { button, el, ms, num } from "../../run_player/js/util.js";
+import { Answer, shown } from "./answer.js";
 import { gapsUs, isMeasured, median, numSequences, ttftUs } from "./metrics.js";
 
 const field = (label, input, unit) => el("label", "f", el("span", "", label), input, unit ? el("span", "u", unit) : null);
@@ -44,15 +44,24 @@ export class Ask {
     this.follow.onchange = () => bench.followRequest(this.follow.value);
     this.answer = new Answer(bench);
     this.answer.root.setAttribute("aria-label", "Answer");
-    this.kpis = el("div", "kpis");
+    this.kpis = [
+      new Kpi("ms", "time to first token", this.ttft),
+      new Kpi("ms", "gap between tokens, median", this.gap),
+      new Kpi("tokens/s", "decode"),
+      new Kpi("tokens", "prompt + output"),
+    ];
+    this.asked = el("p", "asked");
     this.prov = el("span", "prov");
     this.notice = el("p", "notice");
     this.notice.setAttribute("role", "status");
     this.copy = button("btn quiet", "Copy link", icon("link"), this.copyWord = el("span", "w", "Copy link"));
     this.save = button("btn quiet", "Run file, download as JSON", icon("save"), el("span", "w", "Run file"));
     this.present = button("btn quiet", "Present", icon("present"), this.presentWord = el("span", "w", "Present"));
+    this.copy.title = "A link to this picture, with every control in it";
     this.copy.onclick = () => bench.copyLink();
+    this.save.title = "Download the run as JSON: it plays on the block pool page";
     this.save.onclick = () => bench.download();
+    this.present.title = "Large type for a projector";
     this.present.onclick = () => bench.togglePresent();
     this.linkField = el("input", "linkfield");
     Object.assign(this.linkField, { readOnly: true, hidden: true });
@@ -68,8 +77,9 @@ export class Ask {
         el("div", "prompt", this.prompt, el("div", "go", this.run, this.examples)),
         el("div", "opts", field("Answer with at most", this.tokens, "tokens"), field("As a chat message", this.chat), this.recorded, this.follow),
         this.notice,
+        this.asked,
         this.answer.root,
-        el("div", "numbers", this.kpis, el("div", "targets", field("Target: first token", this.ttft, "ms"), field("gap", this.gap, "ms"))),
+        el("div", "kpis", ...this.kpis.map((kpi) => kpi.root)),
       ),
     );
     this.root.setAttribute("aria-label", "Prompt and answer");
@@ -106,11 +116,22 @@ export class Ask {
     this.follow.hidden = ids.length < 2;
     if (this.follow.options.length !== ids.length || ids.some((id, i) => this.follow.options[i].value !== id)) this.follow.replaceChildren(...ids.map((id) => option(id, `Follow ${id}`)));
     this.follow.value = b.story.request ?? "";
+    this.drawAsked();
     this.answer.draw();
     this.drawNumbers();
     this.drawNotice();
     this.presentWord.textContent = b.present ? "Leave" : "Present";
     this.present.setAttribute("aria-label", b.present ? "Leave presenter mode" : "Present");
+  }
+
+  // The prompt of the run on the page, where it is not the one in the field.
+  drawAsked() {
+    const { run, story: s } = this.bench;
+    const texts = run.header.token_text ?? {};
+    const words = (run.header.prompts?.[s.request] ?? []).map((id) => shown(texts[id])).join("");
+    const plain = words.replace(/<\|im_start\|>(system|user|assistant)?|<\|im_end\|>/g, " ").replace(/\s+/g, " ").trim();
+    this.asked.hidden = !plain || plain === this.prompt.value.replace(/\s+/g, " ").trim();
+    if (!this.asked.hidden) this.asked.replaceChildren(el("b", "", "Asked in this run "), plain);
   }
 
   drawNumbers() {
@@ -122,13 +143,11 @@ export class Ask {
     const within = gaps.filter((us) => us / 1000 <= gapTarget).length;
     const sizes = s.tokens.slice(1).map((t) => numSequences(run.steps[t.k]));
     const batch = median(sizes) ?? 1;
-    const item = (value, unit, label, more, tone = "") => el("div", "kpi", el("div", "v", value, el("small", "", unit)), el("div", "l", label), more ? el("div", `l ${tone}`, more) : null);
-    this.kpis.replaceChildren(
-      item(ttft === null ? "–" : ms(ttft), "ms", "time to first token", ttft === null ? "" : ttft / 1000 <= ttftTarget ? "within the target" : "misses the target", ttft === null || ttft / 1000 <= ttftTarget ? "ok" : "warn"),
-      item(gap === null ? "–" : ms(gap), "ms", "gap between tokens, median", gaps.length ? `${num(within)} of ${num(gaps.length)} within the target` : "", within === gaps.length ? "ok" : "warn"),
-      item(gap ? num(Math.round(1e6 / gap)) : "–", "tokens/s", `decode, batch of ${num(Math.round(batch))}`, gap && reading ? `${figure(reading / (gap / 1000))} × reading speed` : ""),
-      item(num(s.promptTokens), ` + ${plural(s.tokens.length, "token")}`, "prompt, output", s.cached ? `${num(s.cached)} of the prompt were cached` : ""),
-    );
+    const [first, each, rate, count] = this.kpis;
+    first.draw(ttft === null ? "–" : ms(ttft), { met: ttft === null ? null : ttft / 1000 <= ttftTarget, more: ttft === null ? "" : ttft / 1000 <= ttftTarget ? "met" : "missed" });
+    each.draw(gap === null ? "–" : ms(gap), { met: gaps.length ? within === gaps.length : null, more: gaps.length ? `${num(within)} of ${num(gaps.length)}` : "" });
+    rate.draw(gap ? num(Math.round(1e6 / gap)) : "–", { label: `decode, batch of ${num(Math.round(batch))}`, more: gap && reading ? `${figure(reading / (gap / 1000))} × reading speed` : "" });
+    count.draw(`${num(s.promptTokens)} + ${num(s.tokens.length)}`, { more: s.cached ? `${num(s.cached)} of the prompt were cached` : "" });
   }
 
   drawNotice() {
@@ -143,6 +162,24 @@ export class Ask {
       b.onclick = said.action.run;
       this.notice.append(" ", b);
     }
+  }
+}
+
+// One figure: value and unit, what it is, and where there is a target, whether it holds.
+class Kpi {
+  constructor(unit, label, target = null) {
+    this.value = el("span", "");
+    this.label = el("div", "l", label);
+    this.more = el("span", "");
+    this.line = target ? el("div", "l", "target ", target, " ms ", this.more) : el("div", "l", this.more);
+    this.root = el("div", "kpi", el("div", "v", this.value, el("small", "", unit)), this.label, this.line);
+  }
+
+  draw(value, { label = null, more = "", met = null }) {
+    this.value.textContent = value;
+    if (label) this.label.textContent = label;
+    this.more.textContent = more;
+    this.more.className = met === null ? "" : met ? "ok" : "warn";
   }
 }
 

@@ -8,7 +8,7 @@ export class Lab {
     this.bench = bench;
     this.cards = EXPERIMENTS.map((x) => {
       const about = el("span", "about");
-      const b = button("card", null, el("b", "", x.title), icon("next"), about);
+      const b = button("card", null, el("b", "", x.title), icon("arrow"), about);
       b.onclick = () => bench.experiment(x.id);
       return { ...x, b, said: about };
     });
