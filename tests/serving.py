@@ -54,7 +54,9 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running(folder: Path, *, block: str = "", runs: Path | None = None) -> Iterator[App]:
+def running(
+    folder: Path, *, block: str = "", runs: Path | None = None, script: str = "app.py"
+) -> Iterator[App]:
     """Start the app behind the fence. block: modules that are not installed for it."""
     port = _free_port()
     notes, log = folder / "network.txt", folder / "app.log"
@@ -66,7 +68,7 @@ def running(folder: Path, *, block: str = "", runs: Path | None = None) -> Itera
     }
     if runs is not None:
         env["KV_SCOPE_RUNS"] = str(runs)
-    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
+    command = [sys.executable, "-m", "streamlit", "run", script]
     command += ["--server.port", str(port), "--server.headless", "true"]
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { RunInfo, letterOf, requestOf } from "../../ui/components/run_player/js/runinfo.js";
-import { provenance } from "../../ui/components/run_player/js/header.js";
+import { provenance } from "../../ui/components/run_player/js/provenance.js";
 import { sampleRun } from "./sample.mjs";
 
 const folder = new URL("../../ui/components/run_player/js/", import.meta.url);

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([\w.-]+)";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"(\.{1,2}/[\w./-]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 _NAME = re.compile(
     r"^(?:export )?(?:default )?(?:async )?(?:function\*?|class|const|let|var) (\w+)", re.MULTILINE
@@ -21,26 +21,26 @@ _NAME = re.compile(
 def bundle(folder: Path, entry: str = "main.js") -> str:
     """The source of `entry` and of all it imports, as one module."""
     parts: list[str] = []
-    seen: set[str] = set()
+    seen: set[Path] = set()
     names: dict[str, str] = {}
 
-    def add(name: str) -> None:
-        if name in seen:
+    def add(path: Path) -> None:
+        if path in seen:
             return
-        seen.add(name)
-        source = (folder / name).read_text(encoding="utf-8")
+        seen.add(path)
+        source = path.read_text(encoding="utf-8")
         for needed in _IMPORT.findall(source):
-            add(needed)
+            add((path.parent / needed).resolve())
         for defined in _NAME.findall(source):
             if defined in names:
-                raise ValueError(f"{defined} is defined in {names[defined]} and again in {name}")
-            names[defined] = name
+                raise ValueError(f"{defined} is defined in {names[defined]} and again in {path.name}")
+            names[defined] = path.name
         body = _EXPORT.sub("", _IMPORT.sub("", source))
         if re.search(r"^import\b", body, re.MULTILINE):
-            raise ValueError(f"{name}: only named imports from neighbouring files can be joined")
-        parts.append(f"// --- {name}\n{body.strip()}\n")
+            raise ValueError(f"{path.name}: only named imports from files beside it can be joined")
+        parts.append(f"// --- {path.name}\n{body.strip()}\n")
 
-    add(entry)
+    add((folder / entry).resolve())
     return "\n".join(parts)
 
 

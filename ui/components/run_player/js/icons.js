@@ -32,6 +32,7 @@ const PATHS = {
   split: "M12 3v6M12 9l-6 6v6M12 9l6 6v6",
   pen: "M4 20l1-5L16 4l4 4L9 19z",
   token: "M5 8h14v8H5zM9 8v8",
+  arrow: "M5 12h14M13 6l6 6-6 6",
   dot: "M12 8a4 4 0 100 8 4 4 0 000-8z",
 };
 

@@ -1,0 +1,32 @@
+"""Prefill and decode: one step after another, with its tokens, bytes, FLOPs and milliseconds."""
+
+import streamlit as st
+
+from ui import lesson, links, views
+from ui.prefill import bench, heads, predict
+
+CODE = {
+    "One step": "core.engine:Engine._step",
+    "How many tokens each request gets": "core.sched.scheduler:Scheduler.schedule",
+    "What a step must compute and move": "core.model.work:WorkCounter.count",
+}
+
+words = lesson.load("prefill_decode")
+present = links.is_present(st.query_params)
+
+if present:
+    bench.draw(words, present=True)
+else:
+    views.head(words)
+    with st.container(key="kv-pd"):
+        left, right = st.columns([7, 3], gap="medium")
+        with left:
+            bench.draw(words, present=False)
+        with right:
+            predict.draw(words)
+            with st.container(key="kv-pd-words"):
+                st.markdown(words["words"])
+    found = heads.loaded()
+    if found is not None:
+        st.html(heads.page(found, words["heads"]))
+    views.code(words["code"], CODE)

@@ -1,0 +1,55 @@
+"""The instrument on its page: the address and what an experiment measured are kept in step here."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui.components.live_run import live_run
+from ui.lesson import Lesson
+from ui.prefill import data, place
+
+PLACE, NOTICE, MEASURED = "pd.place", "pd.notice", "pd.measured"
+_WRITTEN = "pd.written"
+
+
+def _start() -> None:
+    """Take over what the address asks for, if someone has just arrived by it."""
+    state = st.session_state
+    asked = {k: st.query_params[k] for k in place.NAMES if k in st.query_params}
+    if PLACE in state and (not asked or asked == state.get(_WRITTEN)):
+        return
+    state[PLACE], state[NOTICE] = place.read(asked)
+    state[_WRITTEN] = asked
+
+
+def draw(words: Lesson, *, present: bool) -> None:
+    """The instrument, standing where the link says."""
+    _start()
+    if st.session_state[NOTICE]:
+        st.warning(st.session_state[NOTICE], icon=":material/link_off:")
+    _instrument(words, present=present)
+
+
+@st.fragment
+def _instrument(words: Lesson, *, present: bool) -> None:
+    """A fragment: where the reader rests goes into the address and redraws nothing else."""
+    state = st.session_state
+    shown = live_run(data.bench_data(words, state[PLACE], present=present), key="live_run")
+    if shown.present is not None and shown.present != present:
+        if shown.present:
+            st.query_params["present"] = "1"
+        elif "present" in st.query_params:
+            del st.query_params["present"]
+        st.rerun(scope="app")
+    wanted = place.written(shown.get("place"))
+    if wanted and wanted != state.get(_WRITTEN):
+        state[_WRITTEN] = wanted
+        for name in place.NAMES:
+            if name in wanted:
+                st.query_params[name] = wanted[name]
+            elif name in st.query_params:
+                del st.query_params[name]
+    measured = shown.get("measured")
+    if measured is not None and measured != state.get(MEASURED):
+        state[MEASURED] = measured
+        st.rerun(scope="app")
