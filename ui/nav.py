@@ -21,23 +21,23 @@ def block_pool() -> Any:
     )
 
 
-<<<<<<< HEAD
-def quiz() -> Any:
-    return st.Page(PAGES / "quiz.py", title="Quiz", url_path="quiz")
-=======
 def prefill_decode() -> Any:
     return st.Page(
         PAGES / "prefill_decode.py",
         title="Prefill and decode",
         url_path="prefill_decode",
     )
->>>>>>> L3
+
+
+def quiz() -> Any:
+    return st.Page(PAGES / "quiz.py", title="Quiz", url_path="quiz")
 
 
 def sections() -> dict[str, list[Any]]:
     """Sections of the course with their pages, in order."""
-<<<<<<< HEAD
-    return {"Start": [home()], "Memory": [block_pool()], "Keep": [quiz()]}
-=======
-    return {"Start": [home()], "Understand": [prefill_decode()], "Memory": [block_pool()]}
->>>>>>> L3
+    return {
+        "Start": [home()],
+        "Understand": [prefill_decode()],
+        "Memory": [block_pool()],
+        "Keep": [quiz()],
+    }
