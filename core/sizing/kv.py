@@ -116,8 +116,8 @@ def kv_bytes_sequence(
 
     window, n_local_layers: instead of the model's own windows, so many layers keep at most
     `window` tokens and the rest keep all; n_local_layers 0: every layer keeps all. Left out (None):
-    as the config says. From JSON (`calls`) they may only repeat what the config says. Fixed state is
-    apart (`fixed_state_bytes`), as are static scales.
+    as the config says. From JSON (`calls`) they may only repeat what the config says. Fixed state
+    is apart (`fixed_state_bytes`), as are static scales.
     """
     fmt = kv_format.of(dtype)
     length = checks.whole(tokens, "tokens")
