@@ -30,7 +30,7 @@ def draw(words: Lesson) -> None:
             with st.container(horizontal=True):
                 for key, name in ((_TTFT, "predict-ttft"), (_GAP, "predict-gap")):
                     st.number_input(
-                        f"{words[name]}, times",
+                        words[name],
                         min_value=0.1,
                         max_value=99.0,
                         value=None,

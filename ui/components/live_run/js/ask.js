@@ -70,7 +70,8 @@ export class Ask {
     this.root = el(
       "section",
       "panel",
-      el("header", "bar", this.prov, this.state, el("span", "actions", this.copy, this.save, this.present), this.linkField),
+      el("header", "bar", this.prov, this.state, el("span", "actions", this.copy, this.save, this.present)),
+      this.linkField,
       el(
         "div",
         "pad",

@@ -55,8 +55,8 @@ export class Bench {
     this.which = el("span", "seg");
     this.which.setAttribute("role", "group");
     this.which.setAttribute("aria-label", "Which run the pictures show");
-    const left = el("section", "panel pad", el("div", "chh", el("h2", "", "Milliseconds, step by step"), this.which, this.stepBadge), this.steps.root);
-    const right = el("section", "panel pad", el("div", "chh", el("h2", "", "Roofline"), this.machines, this.roofBadge), this.roof.root, this.roofNote);
+    const left = el("section", "panel pad", el("div", "chh", el("h2", "", "Milliseconds, step by step"), this.stepBadge), this.which, this.steps.root);
+    const right = el("section", "panel pad", el("div", "chh", el("h2", "", "Roofline"), this.roofBadge), this.machines, this.roof.root, this.roofNote);
     this.table = el("details", "tables", el("summary", "", "All steps as a table"), this.tableBox = el("div", "scroll"));
     this.table.ontoggle = () => this.drawTable();
     this.root = el("section", "kv bench", this.ask.root, this.walk.root, this.lab.root, el("div", "row2", left, right), this.box.root, this.table);

@@ -27,7 +27,7 @@ export class RoofChart {
   draw() {
     const { k, scale: u, machine } = this.bench;
     const width = Math.max(220, this.root.clientWidth);
-    const height = Math.round(250 * u);
+    const height = Math.round((this.bench.present ? 210 : 250) * u);
     const root = svg("svg", { width, height, role: "img" });
     this.root.replaceChildren(root);
     const dots = this.points(machine);
@@ -74,7 +74,7 @@ export class RoofChart {
     const x = Math.max(xs[0], ys[0] / roof.bytes);
     svg("path", { d: `M${lx(x)} ${ly(roof.bytes * x)}L${lx(ridge)} ${ly(roof.flops)}L${lx(xs.at(-1))} ${ly(roof.flops)}`, class: roof.modelled ? "roof modelled" : "roof" }, root);
     text(right - 2 * u, ly(roof.flops) - 6 * u, `${short(roof.flops, "FLOP/s")}${roof.note ? `, ${roof.note}` : ""}`, { "text-anchor": "end" });
-    const mid = Math.sqrt(x * ridge);
+    const mid = x * (ridge / x) ** 0.28;
     const slope = (Math.atan2(ly(roof.bytes * mid) - ly(roof.bytes * mid * 10), lx(mid * 10) - lx(mid)) * 180) / Math.PI;
     text(lx(mid), ly(roof.bytes * mid) - 7 * u, short(roof.bytes, "B/s"), { "text-anchor": "middle", transform: `rotate(${-slope} ${lx(mid)} ${ly(roof.bytes * mid) - 7 * u})` });
   }

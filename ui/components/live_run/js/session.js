@@ -27,7 +27,7 @@ export class Session {
 
   async start(data) {
     const { place } = data;
-    if (place.exp) await this.standIn(place.exp, { k: place.step, request: place.follow });
+    if (place.exp) await this.standIn(place.exp, { k: place.step, request: place.follow, quiet: true });
     else await this.recorded(place.run ?? data.first, { k: place.step, request: place.follow, quiet: true });
     this.poll();
   }
@@ -198,7 +198,7 @@ export class Session {
   }
 
   // The recorded runs of an experiment, where the engine cannot run it.
-  async standIn(id, { k = null, request = null } = {}) {
+  async standIn(id, { k = null, request = null, quiet = false } = {}) {
     const { bench } = this;
     const names = bench.data.experiments[id] ?? [];
     try {
@@ -207,7 +207,7 @@ export class Session {
       bench.exp = { id, of: runs.length, runs, done: true };
       bench.show(runs.at(-1), { k, request });
       this.done(id, runs);
-      if (k === null) bench.say("Recorded: the engine cannot run this here and now.");
+      if (!quiet) bench.say("These are recorded runs: the engine cannot run this here and now.");
     } catch {
       bench.say("No engine can run this experiment now, and its recorded run is not here.", { tone: "warn" });
     }

@@ -38,8 +38,9 @@ export function rows(run, step, machine, modelled, missing) {
     const a = against(w, us, machine);
     add("floor", "Roofline floor", millis(a.floor), `the longer of ${short(w.flops, "FLOP")} ÷ ${short(machine.flops, "FLOP/s")} = ${millis(a.computing)} and ${short(w.bytes, "B")} ÷ ${short(machine.bytes, "B/s")} = ${millis(a.moving)}`);
     if (us > 0) {
-      add("mfu", "MFU", share(a.mfu), `${num(w.flops)} FLOP ÷ ${(us / 1000).toFixed(2)} ms ÷ ${short(machine.flops, "FLOP/s")}`);
-      add("mbu", "MBU", share(a.mbu), `${num(w.bytes)} B ÷ ${(us / 1000).toFixed(2)} ms ÷ ${short(machine.bytes, "B/s")}${a.mbu > 1 ? ". More than the ceiling: part of the weights stayed in the processor's cache, or the ceiling was measured beside other work." : ""}`);
+      const above = (x, why) => (x > 1 ? `. More than the ceiling: ${why}the ceiling was measured beside other work.` : "");
+      add("mfu", "MFU", share(a.mfu), `${num(w.flops)} FLOP ÷ ${(us / 1000).toFixed(2)} ms ÷ ${short(machine.flops, "FLOP/s")}${above(a.mfu, "")}`);
+      add("mbu", "MBU", share(a.mbu), `${num(w.bytes)} B ÷ ${(us / 1000).toFixed(2)} ms ÷ ${short(machine.bytes, "B/s")}${above(a.mbu, "part of the weights stayed in the processor's cache, or ")}`);
     }
   } else if (w) {
     add("mfu", "MFU and MBU", "not measured", missing);

@@ -24,7 +24,7 @@ export class StepChart {
     const steps = run.steps;
     const width = Math.max(240, this.box.clientWidth);
     const u = scale;
-    const height = Math.round(232 * u);
+    const height = Math.round((this.bench.present ? 250 : 300) * u);
     const root = svg("svg", { width, height, role: "img" });
     root.setAttribute("aria-label", this.describe());
     this.box.replaceChildren(root);
@@ -36,7 +36,7 @@ export class StepChart {
     const x0 = 40 * u;
     const x1 = width - 4 * u;
     const top = 22 * u;
-    const base = height - 54 * u;
+    const base = height - 62 * u;
     const { gapTarget, reading } = this.bench;
     const times = steps.map((s) => stepUs(s) / 1000);
     const others = compare ? compare.steps.map((s) => stepUs(s) / 1000) : [];
@@ -58,6 +58,7 @@ export class StepChart {
     const keeps = run.header.scenario?.engine?.kv_cache !== false;
     const kinds = steps.map((s) => kindOf(s, lengths, keeps));
     const most = Math.max(...steps.map(stepTokens), 1);
+    const large = steps.filter((s) => stepTokens(s) > most / 2).length > 3 ? Math.max(2 * u, Math.min(9 * u, bw * 0.45)) : 9 * u;
     const every = Math.max(1, Math.ceil((34 * u) / bw));
     const gap = Math.min(1.5 * u, bw * 0.18);
     steps.forEach((step, i) => {
@@ -65,7 +66,7 @@ export class StepChart {
       svg("rect", { x: x0 + i * bw, y: top - 10 * u, width: bw, height: base - top + 46 * u, class: "hit" }, g);
       svg("rect", { x: x0 + i * bw + gap, y: y(times[i]), width: Math.max(1, bw - 2 * gap), height: Math.max(1, base - y(times[i])), rx: Math.min(1.5 * u, bw / 4), class: "ink" }, g);
       const tokens = stepTokens(step);
-      if (tokens) svg("circle", { cx: x0 + (i + 0.5) * bw, cy: base + 34 * u, r: Math.max(1.3 * u, 9 * u * Math.sqrt(tokens / most)), class: "dot" }, g);
+      if (tokens) svg("circle", { cx: x0 + (i + 0.5) * bw, cy: base + 34 * u, r: Math.max(1.3 * u, large * Math.sqrt(tokens / most)), class: "dot" }, g);
       g.onclick = () => this.bench.go(i, true);
       const name = `Step ${step.step}: ${LABEL[kinds[i]]}, ${num(tokens)} ${tokens === 1 ? "token" : "tokens"}, ${times[i].toFixed(1)} ms`;
       svg("title", {}, g).textContent = name;
@@ -76,14 +77,15 @@ export class StepChart {
     if (others.length) {
       const path = others.map((v, i) => `${i ? "L" : "M"}${x0 + (i + 0.5) * bw} ${y(v)}`).join("");
       svg("path", { d: path, class: "other" }, root);
-      text(x1, y(others.at(-1)) - 8 * u, compare.header.scenario?.name ?? "compared", { "text-anchor": "end", class: "s" });
+      const at = Math.floor(others.length * 0.55);
+      text(x0 + at * bw, y(others[at]) - 8 * u, compare.header.scenario?.name ?? "compared", { "text-anchor": "middle", class: "s" });
     }
     this.line(root, near(gapTarget) ? gapTarget : null, "target", x0, x1, y, u);
     this.line(root, near(reading) ? reading : null, "reading speed", x0, x1, y, u);
     const first = kinds.findIndex((kind) => kind === "prefill" || kind === "both");
     if (first >= 0 && stepTokens(steps[first]) > 1 && (first + 1) * bw < (x1 - x0) * 0.6) {
       const words = `${LABEL[kinds[first]]}: ${num(stepTokens(steps[first]))} tokens in one step`;
-      text(x0 + (first + 1) * bw + 6 * u, Math.max(top + 4 * u, y(times[first]) + 11 * u), words, { class: "s" });
+      text(x0 + (first + 0.5) * bw, 12 * u, words, { class: "s" });
     }
     text(x0, height - 3 * u, "dot area = tokens in the step; click a step", { class: "n" });
   }
