@@ -36,6 +36,8 @@ except ModuleNotFoundError as missing:
 from core.errors import KVScopeError
 from core.version import VERSION
 
+_REQUIRED = ("torch", "tokenizers", "safetensors", "gguf", "jinja2", "starlette", "uvicorn")
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from core.engine import Engine
-from core.errors import MismatchError, RunError, ScenarioError
+from core.errors import MismatchError, RunError, ScenarioError, UnsupportedError
 from core.request import Sequence
 from core.runner import Candidate, ScheduledSequence, ScriptedRunner, StepBatch, StepOutput
 from core.scenario import Scenario
@@ -31,14 +31,15 @@ def verify(run: Run) -> None:
     checks that the events lead to the recorded usage, and states if any. A scripted run's tokens
     are checked against the script; a model's tokens, texts and log-probabilities need
     `verify --tokens` (here only what they say about each other is checked), and the display texts
-    of tokens are not checked. Raises MismatchError that names the first difference.
+    of tokens are not checked. Raises MismatchError that names the first difference, and
+    UnsupportedError for a run that does not begin with an empty engine.
     """
-    try:
-        _verify_states(run)
-    except MismatchError:
-        raise
-    except RunError as exc:  # an event that does not fit the state
-        raise MismatchError(str(exc)) from None
+    if begins_midway(run):
+        raise UnsupportedError(
+            "the run begins in the middle of a live engine's life, beside requests whose tokens it "
+            "does not hold: it can be reduced, but not run again"
+        )
+    verify_states(run)
     scripted = run.header["source"]["model"] == "none"
     if scripted != (run.header["label"] == "SIMULATED"):
         raise MismatchError(f"label {run.header['label']} for source {run.header['source']}")
@@ -71,7 +72,22 @@ def _verify_results(recorded: dict[str, Any], again: dict[str, Any]) -> None:
                 raise MismatchError(f"results.{name}.{key}: recorded {old!r}, run again {value!r}")
 
 
-def _verify_states(run: Run) -> None:
+def begins_midway(run: Run) -> bool:
+    """Whether the run is a part of a live engine's life, and so cannot be run again."""
+    return "initial_state" in run.header or "hidden_token" in run.header
+
+
+def verify_states(run: Run) -> None:
+    """Whether the events lead to the recorded usage, and states if any. Raises MismatchError."""
+    try:
+        _reduce(run)
+    except MismatchError:
+        raise
+    except RunError as exc:  # an event that does not fit the state
+        raise MismatchError(str(exc)) from None
+
+
+def _reduce(run: Run) -> None:
     shadow = Reducer(run.header)
     for record in run.steps:
         shadow.apply_step(record)

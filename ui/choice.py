@@ -134,6 +134,12 @@ def current_run() -> runs.Played:
     return played
 
 
+def file_note() -> str:
+    """What was checked of the visitor's file."""
+    header = st.session_state[FILE][1].header
+    return runs.LIVE_FILE_NOTE if "hidden_token" in header else runs.FILE_NOTE
+
+
 def scenario_text() -> str | None:
     """The present choice's scenario as JSON for the editor; None if it cannot be had."""
     kind, _, name = st.session_state[CHOICE].partition(":")

@@ -34,6 +34,12 @@ MAX_OUTPUT_TOKENS = 40_000
 MAX_LAST_STEP = 5_000
 """What one visitor may ask of a process that all of them share."""
 
+LIVE_FILE_NOTE = (
+    "This run comes from your file. It is a part of a live engine's life, beside requests of "
+    "others, so it cannot be run again; its events lead to the use of blocks that it states. Its "
+    "device, model, texts and times are the file's own word."
+)
+
 FILE_NOTE = (
     "This run comes from your file. The scheduler and the block manager, run again on its tokens, "
     "agree with every step. Its device, model, texts and times are the file's own word."
@@ -212,13 +218,16 @@ def open_file(data: bytes) -> tuple[str, Any]:
     if data[:2] != b"\x1f\x8b" and not _RUN_START.match(data):
         Scenario.from_json(data)
         return "scenario", data.decode("utf-8-sig")
-    from core.simulate import verify
+    from core.simulate import begins_midway, verify, verify_states
     from core.trace.run import parse_run
 
     run = parse_run(data, MAX_OPENED_BYTES)
     check_size(run.scenario)
     try:
-        verify(run)
+        if begins_midway(run):
+            verify_states(run)
+        else:
+            verify(run)
     except MismatchError as exc:
         raise RunError(f"the scheduler, run again on its tokens, does not agree: {exc}") from None
     return "run", Played.of(run.to_dict())

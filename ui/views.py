@@ -6,7 +6,7 @@ import html
 
 import streamlit as st
 
-from ui import catalogue, runs
+from ui import catalogue, choice
 
 
 def about(chosen: str) -> None:
@@ -15,7 +15,7 @@ def about(chosen: str) -> None:
     entry = catalogue.entries().get(name) if kind == "scenario" else None
     said = catalogue.recorded().get(name) if kind == "run" else None
     if kind == "file":
-        said = {"shows": runs.FILE_NOTE, "look": ""}
+        said = {"shows": choice.file_note(), "look": ""}
     if entry is not None:
         said = {"shows": entry.shows, "look": entry.look}
     if said is None:

@@ -71,7 +71,7 @@ class EngineHost:
         self._thread.join(timeout_s)
 
     def submit_live(self, spec: RequestSpec, outbox: Outbox) -> Future[str]:
-        """A request for the live engine. Raises Busy; the future, ScenarioError and RequestError."""
+        """A request for the live engine. Raises Busy; the future: ScenarioError, RequestError."""
         done: Future[str] = Future()
 
         def submit() -> None:
@@ -124,7 +124,7 @@ class EngineHost:
             waiting.outbox.end("timeout", message)
 
     def state(self) -> str:
-        """``starting``, ``ready``, ``busy`` (a scenario has the device), ``stalled``, ``failed``."""
+        """starting, ready, busy (a scenario has the device), stalled or failed."""
         if self.problem is not None:
             return "failed"
         if self._live is None:

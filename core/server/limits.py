@@ -31,7 +31,7 @@ class Limits:
     stall_s: float = 60.0
 
 
-class Busy(Exception):  # noqa: N818 (nothing has gone wrong)
+class Busy(Exception):
     """Full at present. retry_after_s: when it is worth asking again."""
 
     def __init__(self, message: str, retry_after_s: int) -> None:
