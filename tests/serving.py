@@ -65,6 +65,7 @@ def running(
         "PYTHONPATH": str(FENCE),
         "KV_SCOPE_NETWORK": str(notes),
         "KV_SCOPE_BLOCK": block,
+        **({"KV_SCOPE_ENGINE": "off"} if engine is None else engine),
     }
     if runs is not None:
         env["KV_SCOPE_RUNS"] = str(runs)

@@ -2,6 +2,7 @@
 
 GET /api/health      what is installed, for a script or a load balancer
 GET /runs/<name>     a recorded run, as the file that it is
+/engine/…            the engine, for browsers (ui/live_routes.py)
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ui import runs, status, warm
+from ui import live_routes, runs, status, warm
 
 
 async def health(request: Request) -> Response:
@@ -48,11 +49,13 @@ async def run_file(request: Request) -> Response:
 ROUTES = [
     Route("/api/health", health, methods=["GET"]),
     Route("/runs/{name}", run_file, methods=["GET"]),
+    *live_routes.ROUTES,
 ]
 
 
 @asynccontextmanager
 async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
-    """Do the slow imports before the first visitor comes."""
+    """Do the slow imports before the first visitor comes, and keep an engine at hand."""
     warm.start()
-    yield {}
+    async with live_routes.engine_lifespan():
+        yield {}

@@ -43,6 +43,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--prefix-cache", choices=["radix", "hash", "off"])
     parser.add_argument("--max-live", type=positive, default=64, help="live requests at once")
     parser.add_argument("--max-queued", type=positive, default=8, help="scenarios that may wait")
+    parser.add_argument("--nice", type=int, default=0, help="give way to other processes (0 … 19)")
     parser.add_argument(
         "--until-stdin-closes", action="store_true", help="end when standard input does"
     )
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
         raise KVScopeError(
             f"{args.host} can be reached from other machines: put a token into ${TOKEN_VARIABLE}"
         )
+    if args.nice and hasattr(os, "nice"):
+        os.nice(min(19, max(0, args.nice)))
     prepare_model(args.model)
     from core.server.limits import Limits  # here, because it loads torch
     from core.server.run import serve
