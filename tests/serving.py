@@ -55,9 +55,18 @@ def _free_port() -> int:
 
 @contextmanager
 def running(
-    folder: Path, *, block: str = "", runs: Path | None = None, script: str = "app.py"
+    folder: Path,
+    *,
+    block: str = "",
+    runs: Path | None = None,
+    script: str = "app.py",
+    engine: dict[str, str] | None = None,
 ) -> Iterator[App]:
-    """Start the app behind the fence. block: modules that are not installed for it."""
+    """Start the app behind the fence. block: modules that are not installed for it.
+
+    engine: what the environment says of an engine (see ui/engine_process.py); by default, that
+    there is none. `{}`: it starts its own.
+    """
     port = _free_port()
     notes, log = folder / "network.txt", folder / "app.log"
     env = {

@@ -106,7 +106,11 @@ class EngineSupervisor:
 
     @property
     def seen(self) -> Seen:
-        return self._seen
+        """What was last known; that its process has ended is known at once."""
+        seen, process = self._seen, self._process
+        if seen.state in ("ready", "busy") and process is not None and process.poll() is not None:
+            return Seen("restarting", "The engine ended. It is being started again.", seen.health)
+        return seen
 
     @property
     def pid(self) -> int | None:
@@ -115,7 +119,7 @@ class EngineSupervisor:
 
     def client(self) -> EngineClient | None:
         """The engine, if it can be asked now."""
-        return self._client if self._seen.state in ("ready", "busy") else None
+        return self._client if self.seen.state in ("ready", "busy") else None
 
     def start(self) -> None:
         self._thread.start()
