@@ -43,6 +43,15 @@ def add(commands: Any) -> None:
     parser.add_argument("--prefix-cache", choices=["radix", "hash", "off"])
     parser.add_argument("--max-live", type=positive, default=64, help="live requests at once")
     parser.add_argument("--max-queued", type=positive, default=8, help="scenarios that may wait")
+    parser.add_argument(
+        "--max-behind", type=positive, default=1024, help="steps that a reader may be behind"
+    )
+    parser.add_argument(
+        "--send-timeout", type=positive, default=20, help="seconds until a reader is given up"
+    )
+    parser.add_argument(
+        "--step-timeout", type=positive, default=60, help="seconds after which a step hangs"
+    )
     parser.add_argument("--nice", type=int, default=0, help="give way to other processes (0 … 19)")
     parser.add_argument(
         "--until-stdin-closes", action="store_true", help="end when standard input does"
@@ -78,7 +87,13 @@ def run(args: argparse.Namespace) -> int:
         device=args.device,
         threads=args.threads,
     )
-    limits = Limits(max_live=args.max_live, max_queued=args.max_queued)
+    limits = Limits(
+        max_live=args.max_live,
+        max_queued=args.max_queued,
+        max_behind=args.max_behind,
+        send_s=args.send_timeout,
+        stall_s=args.step_timeout,
+    )
     if args.until_stdin_closes:
         threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
     return serve(settings, limits, args.host, args.port, token)

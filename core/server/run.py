@@ -16,6 +16,7 @@ from core.server.host import EngineHost
 from core.server.limits import Limits
 from core.server.settings import ServeSettings
 
+SEND_BUFFER_BYTES = 128 * 1024
 FAILED = 3
 """Exit code when the engine could not start, or could not go on."""
 
@@ -75,7 +76,9 @@ def listen(host: str, port: int, limits: Limits) -> socket.socket:
             "--port 0 takes one that is free"
         ) from None
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # Accepted connections inherit these. Linux ends a connection whose sent bytes nobody takes:
+    # Accepted connections inherit these. What a reader does not take may fill no more than this.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    # Linux ends a connection whose sent bytes nobody takes:
     # a cut network, or a reader that has stopped reading.
     with suppress(OSError, AttributeError):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * limits.send_s))
