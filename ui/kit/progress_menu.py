@@ -1,4 +1,5 @@
-"""The foot of a page that keeps something: where it is kept, the notebook, export and import."""
+"""The foot of a page that keeps something: where it is kept, the notebook, export and import, and
+the page's own link."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import streamlit as st
 
 from quiz.errors import QuizError
 from quiz.progress import MAX_BYTES, Progress, merge, now, read
-from ui.kit import notebook, states, store
+from ui.kit import notebook, page, states, store
 from ui.lesson import Lesson, load
 
 FILE = "kv-scope-progress.json"
@@ -50,8 +51,9 @@ def draw(words: Lesson) -> None:
             st.download_button("Save what is there", text, FILE, on_click="ignore")
             st.button("Start afresh and save over it", on_click=store.overwrite)
     with st.container(key="kv-kept", horizontal=True, vertical_alignment="center"):
-        st.html(f'<p class="kv-small">{words["kept"]}</p>')
-        with st.popover(f"Notebook ({len(known.notes)})", icon=":material/edit_note:"):
+        st.html(f'<p class="kv-small">{words["kept"]}</p>', width="content")
+        notes = f"Notebook ({len(known.notes)})"
+        with st.popover(notes, icon=":material/edit_note:", type="tertiary", key="kept.notes"):
             notebook.listing(known)
         st.download_button(
             "Export",
@@ -60,9 +62,11 @@ def draw(words: Lesson) -> None:
             "application/json",
             on_click="ignore",
             icon=":material/download:",
+            type="tertiary",
         )
-        with st.popover("Import", icon=":material/upload:"):
+        with st.popover("Import", icon=":material/upload:", type="tertiary", key="kept.import"):
             _import()
+        page.bar()
 
 
 def _import() -> None:
