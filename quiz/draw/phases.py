@@ -39,7 +39,10 @@ def passes(rng: Random) -> Drawn:
 
 
 def _fits(model: str, gpu: str) -> bool:
-    return calc("weight_bytes", model=model) < 0.9 * gpus.get(gpu).visible_bytes
+    """Whether one GPU holds it, and each token visits all of it (no mixture of experts)."""
+    spec = catalog.get(model)
+    dense = spec.params == spec.active_params
+    return dense and calc("weight_bytes", model=model) < 0.9 * gpus.get(gpu).visible_bytes
 
 
 def decode_floor(rng: Random) -> Drawn:

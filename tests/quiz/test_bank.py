@@ -13,12 +13,12 @@ from core.sizing import calls
 from quiz import bank
 from quiz.draw import GENERATORS
 from quiz.draw.batching import first_step
-from quiz.draw.common import grouped_models
+from quiz.draw.common import geometry, grouped_models
 from quiz.errors import QuizError
 from quiz.items import RIGHT, Item
 
 TEMPLATES = [name for topic in bank.topics().values() for name in topic.templates]
-SEEDS = range(40)
+SEEDS = range(30)
 
 
 def _right(item: Item) -> str:
@@ -196,6 +196,11 @@ def test_models_that_are_drawn_are_real_and_grouped() -> None:
     assert {"llama-3-70b", "qwen3-32b", "mistral-7b"} <= set(grouped_models())
     for name in ("custom-40b", "hypothetical-70b-mqa", "llama-2-7b", "deepseek-v3", "gemma-3-27b"):
         assert name not in grouped_models()
+    for name in grouped_models():  # so that what the question shows is all that is needed
+        shape = geometry(name)
+        product = 2 * shape["n_layers"] * shape["n_kv_heads"] * shape["d_head"] * 2
+        assert calls.call("kv_bytes_per_token", {"model": name}).value == product, name
+        assert calls.call("fixed_state_bytes", {"model": name}).value == 0, name
 
 
 def test_a_question_that_is_not_there_is_one_sentence() -> None:
