@@ -82,7 +82,7 @@ def decode_floor(rng: Random) -> Drawn:
             f"memory {spec.bandwidth / 1e12:.3g} TB/s",
             f"dense BF16 {spec.peaks['bf16'] / 1e12:,.4g} TFLOP/s",
         ),
-        proof=Proof({"run": "two_answers_one_prefix", "step": 0}),
+        proof=Proof({"run": "two_answers_one_prefix", "step": 0}, page="prefill_decode"),
     )
 
 
@@ -110,5 +110,5 @@ def compute_bound_batch(rng: Random) -> Drawn:
             f"memory {spec.bandwidth / 1e12:.3g} TB/s",
             f"dense BF16 {spec.peaks['bf16'] / 1e12:,.4g} TFLOP/s",
         ),
-        proof=Proof({"run": "two_answers_one_prefix", "step": 0}),
+        proof=Proof({"run": "two_answers_one_prefix", "step": 0}, page="prefill_decode"),
     )

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from quiz.progress import Note, Progress
 from tests.app.conftest import Open
-from ui.kit import glossary, text
+from ui.kit import glossary, notebook, text
 from ui.lesson import Lesson
 
 LESSONS = sorted((Path(__file__).parents[2] / "lessons").glob("*.md"))
@@ -39,6 +39,28 @@ def test_a_term_is_marked_with_its_definition() -> None:
     assert "$x < y$" in made
     with pytest.raises(KeyError):
         glossary.marked("[[no such thing]]")
+
+
+def test_a_definition_is_text_and_not_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glossary, "definitions", lambda: {"a": "less <than> so"})
+    assert "less &lt;than&gt; so" in glossary.marked("[[a]]")
+
+
+def test_the_notebook_can_be_taken_away_as_text() -> None:
+    notes = (
+        Note("a1", "2026-11-30T12:00:00Z", "Block pool", "whole blocks", "You said 8 blocks."),
+        Note("a2", "2026-12-01T12:00:00Z", "Quiz", "KV heads"),
+    )
+    assert notebook.as_text(Progress(notes=notes)).splitlines() == [
+        "# Notebook",
+        "",
+        "2026-11-30, Block pool",
+        "You said 8 blocks.",
+        "whole blocks",
+        "",
+        "2026-12-01, Quiz",
+        "KV heads",
+    ]
 
 
 def test_a_level_falls_back_to_what_the_lesson_has() -> None:

@@ -109,7 +109,8 @@ def test_the_result_lists_what_was_wrong() -> None:
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_every_proof_is_a_run_that_exists_and_its_link_opens_it(template: str) -> None:
+def test_every_proof_is_a_run_that_exists_and_its_link_opens_it(template: str, root: Path) -> None:
+    topic = bank.topic_of(template).id
     for seed in range(5):
         shown = quiz_view.run_of(bank.make(template, seed).proof)
         assert shown is not None
@@ -118,7 +119,8 @@ def test_every_proof_is_a_run_that_exists_and_its_link_opens_it(template: str) -
         if shown.block is not None:
             assert shown.block < run["header"]["scenario"]["engine"]["num_blocks"]
         page, _, query = shown.address.partition("?")
-        assert page == "block_pool"
+        assert page == ("prefill_decode" if topic == "phases" and "run=" in query else "block_pool")
+        assert (root / "pages" / f"{page}.py").exists() and page in quiz_view.PAGES
         target = links.read({key: values[0] for key, values in parse_qs(query).items()})
         assert target.step == shown.step
         if target.own_text is not None:

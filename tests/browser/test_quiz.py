@@ -73,8 +73,9 @@ def test_to_mastery_and_it_outlives_reload_export_and_another_browser(
     assert gate.LESSON in _stored(page).completed
     page.reload()
     page.get_by_text("4 of 4").wait_for()
+    page.get_by_role("button", name="Export").click()
     with page.expect_download() as caught:
-        page.get_by_role("button", name="Export").click()
+        page.get_by_role("button", name="All of it, as JSON").click()
     file = tmp_path / "progress.json"
     caught.value.save_as(file)
     assert read(file.read_text("utf-8")) == _stored(page)
@@ -129,7 +130,7 @@ def test_a_wrong_answer_names_the_misconception_and_the_run_plays_below(
     page.get_by_role("button", name="Play the run here").click()
     page.get_by_text(re.compile(r"^Step 2 of ")).first.wait_for()
     page.get_by_text("92,160 B (90 KiB)").first.wait_for()
-    link = page.get_by_role("link", name="Block pool page")
+    link = page.get_by_role("link", name="Block pool: open")
     with page.expect_popup() as popup:
         link.click()
     popup.value.get_by_text(re.compile(r"^Step 2 of ")).first.wait_for()

@@ -55,17 +55,22 @@ def draw(words: Lesson) -> None:
         notes = f"Notebook ({len(known.notes)})"
         with st.popover(notes, icon=":material/edit_note:", type="tertiary", key="kept.notes"):
             notebook.listing(known)
-        st.download_button(
-            "Export",
-            known.to_json,
-            FILE,
-            "application/json",
-            on_click="ignore",
-            icon=":material/download:",
-            type="tertiary",
+        page.exports(
+            [
+                page.Export("All of it, as JSON", FILE, "application/json", known.to_json),
+                page.Export(
+                    "The notebook, as text",
+                    "kv-scope-notebook.md",
+                    "text/markdown",
+                    lambda: notebook.as_text(known),
+                ),
+            ]
         )
         with st.popover("Import", icon=":material/upload:", type="tertiary", key="kept.import"):
             _import()
+        with st.popover("Forget", icon=":material/delete:", type="tertiary", key="kept.forget"):
+            st.text(load("quiz")["forget"])
+            st.button("Forget all of it", on_click=_forget, key="progress.forget")
         page.bar()
 
 
@@ -76,8 +81,8 @@ def _import() -> None:
         key=_UPLOAD,
         on_change=_take,
         help="It is put together with what is here; nothing is lost.",
+        max_upload_size=1,
     )
     said = st.session_state.get(_SAID)
     if said:
         (st.error if said[0] == "error" else st.success)(said[1])
-    st.button("Forget everything kept here", on_click=_forget, key="progress.forget")
