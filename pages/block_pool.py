@@ -56,6 +56,7 @@ else:
     with st.container(key="kv-words"):
         left, right = st.columns(2, gap="large")
         with left:
+            text.objectives(words)
             text.choose_level()
             text.section(words, "words")
         with right:

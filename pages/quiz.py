@@ -89,5 +89,8 @@ if store.progress() is None:
     states.skeleton("card", "Your progress is being read from this browser.")
 else:
     draw()
-    progress_menu.draw(words)
+    if present:
+        page.bar()
+    else:
+        progress_menu.draw(words)
 store.keep()

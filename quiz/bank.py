@@ -65,7 +65,7 @@ def make(template: str, seed: int) -> Item:
     rng = Random(f"{template} {seed}")
     drawn, options = _draw(words, rng)
     see = words["see"]
-    proof = drawn.proof or Proof(see["link"])
+    proof = drawn.proof or Proof(see["link"], page=see.get("page", "block_pool"))
     return Item(
         topic=topic.id,
         template=template,

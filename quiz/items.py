@@ -29,13 +29,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Where the answer can be seen. link: parameters of the block pool page; an "own" scenario is
-    still a JSON object here. lines: misconception (or "right") → the product it amounts to.
-    heads: query and KV heads to draw, or None."""
+    """Where the answer can be seen. page: where the run shows most of it. link: parameters of that
+    page; an "own" scenario is still a JSON object here. lines: misconception (or "right") → the
+    product it amounts to. heads: query and KV heads to draw, or None."""
 
     link: Mapping[str, Any]
     lines: Mapping[str, Line] = field(default_factory=dict)
     heads: tuple[int, int] | None = None
+    page: str = "block_pool"
 
 
 @dataclass(frozen=True, slots=True)

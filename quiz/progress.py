@@ -188,9 +188,9 @@ def _completed(value: Any) -> dict[str, str]:
 
 
 def merge(a: Progress, b: Progress) -> Progress:
-    """Both in one, less what either has thrown away. The later attempt goes on; of two answers to
-    one question the first in the order of their keys counts, so that the result does not depend
-    on who merges."""
+    """Both in one, less what either has thrown away. The later attempt, note and day count. Of two
+    answers to one question the first in the order of their keys counts, so that the result does
+    not depend on who merges."""
     since = max(a.since, b.since)
     attempts: dict[str, Attempt] = {}
     for one in (*a.past, *b.past, *filter(None, (a.attempt, b.attempt))):
@@ -209,7 +209,7 @@ def merge(a: Progress, b: Progress) -> Progress:
     completed: dict[str, str] = {}
     for lesson, at in (*a.completed.items(), *b.completed.items()):
         if at >= since:
-            completed[lesson] = min(at, completed.get(lesson, at))
+            completed[lesson] = max(at, completed.get(lesson, at))
     removed = sorted({*a.removed, *b.removed})[-MAX_NOTES:]
     return Progress(
         attempt=None if current is None else attempts[current],
@@ -226,7 +226,7 @@ def _notes(all_notes: tuple[Note, ...], removed: set[str], since: str) -> tuple[
     for note in all_notes:
         if note.id not in removed and note.at >= since:
             before = notes.get(note.id, note)
-            notes[note.id] = min(note, before, key=lambda n: (n.at, n.text, n.about, n.page))
+            notes[note.id] = max(note, before, key=lambda n: (n.at, n.text, n.about, n.page))
     kept = sorted(notes.values(), key=lambda note: (note.at, note.id))
     return tuple(kept[-MAX_NOTES:])
 

@@ -18,7 +18,8 @@ def draw(played: runs.Played, *, present: bool) -> None:
     A fragment: a step at which the reader stops goes into the address and redraws nothing else.
     """
     state = st.session_state
-    link = {k: st.query_params[k] for k in ("scenario", "run", "own") if k in st.query_params}
+    kept = ("scenario", "run", "own", "level")
+    link = {k: st.query_params[k] for k in kept if k in st.query_params}
     shown = run_player(
         played.packed,
         key="player",

@@ -19,20 +19,22 @@ from ui import catalogue, links, runs
 from ui.lesson import Lesson, load
 
 WORDS = {"right": "right", "wrong": "wrong this time", "now": "you are here", "todo": "to come"}
+PAGES = {"block_pool": "Block pool", "prefill_decode": "Prefill and decode"}
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The run that proves an answer. link: its address on the block pool page."""
+    """The run that proves an answer. page, link: where it is at home, and its parameters there."""
 
     played: runs.Played
     step: int
     block: int | None
+    page: str
     link: dict[str, str]
 
     @property
     def address(self) -> str:
-        return f"block_pool?{urlencode(self.link)}"
+        return f"{self.page}?{urlencode(self.link)}"
 
 
 def run_of(proof: Proof) -> Shown | None:
@@ -53,7 +55,7 @@ def run_of(proof: Proof) -> Shown | None:
             played, value = runs.simulate(json.dumps(value)), packed
     except KVScopeError:
         return None
-    return Shown(played, step, block, {kind: str(value), **place})
+    return Shown(played, step, block, proof.page, {kind: str(value), **place})
 
 
 def topics(attempt: Attempt, place: int) -> list[dict[str, str]]:
@@ -153,7 +155,13 @@ def _see(item: Item, answer: str, *, playing: bool) -> dict[str, Any]:
         data["heads"] = {"query": item.proof.heads[0], "kv": item.proof.heads[1]}
     if shown is not None:
         kind, about = runs.label(shown.played.header)
-        data["run"] = {"kind": kind, "about": about, "href": shown.address, "open": playing}
+        data["run"] = {
+            "kind": kind,
+            "about": about,
+            "page": PAGES[shown.page],
+            "href": shown.address,
+            "open": playing,
+        }
     return data
 
 

@@ -12,7 +12,14 @@ import sys
 import threading
 
 # What a first visit would otherwise import. Never torch.
-MODULES = ("pandas", "streamlit.dataframe_util", "core.simulate", "core.trace.run", "ui.runs")
+MODULES = (
+    "pandas",
+    "streamlit.dataframe_util",
+    "core.simulate",
+    "core.trace.run",
+    "ui.runs",
+    "ui.quiz_view",
+)
 
 SWITCH_INTERVAL_S = 0.0005
 """How long one thread may hold the interpreter. Shorter than Python's 5 ms: with many visitors the

@@ -30,21 +30,39 @@ def grouped_models() -> tuple[str, ...]:
 def _is_grouped(model: ModelSpec) -> bool:
     if model.params is None or model.warnings or len(model.layer_groups) != 1:
         return False
-    cache_of = model.layers[0].cache
-    if not isinstance(cache_of, KVHeads) or cache_of.window is not None:
+    layer = model.layers[0]
+    if not isinstance(layer.cache, KVHeads) or layer.cache.window is not None:
         return False
-    return 1 < cache_of.num_kv_heads < model.layers[0].num_query_heads
+    if layer.state is not None or layer.indexer_dim:  # the product would not be the whole of it
+        return False
+    return 1 < layer.cache.num_kv_heads < layer.num_query_heads
 
 
 def title(model: str) -> str:
     return catalog.entries()[model].title
 
 
+def geometry(model: str) -> dict[str, int]:
+    """Layers, heads, KV heads, head dimension and hidden size of a model whose layers are alike."""
+    fields = catalog.get(model).fields
+    wanted = ("n_layers", "n_heads", "n_kv_heads", "d_head", "d_model")
+    return {name: int(str(fields[name])) for name in wanted}
+
+
 def misread(model: str, kv_heads: int) -> dict[str, Any]:
-    """The model's config as somebody misreads it: with another number of KV heads."""
-    config = catalog.entries()[model].config
-    name = "num_kv_heads" if "num_kv_heads" in config else "num_key_value_heads"
-    return {**config, name: kv_heads}
+    """A config of the model's geometry, as somebody misreads it: with other KV heads. The model's
+    own config would not do: families name their KV heads differently, some of them twice."""
+    shape = geometry(model)
+    return {
+        "model_type": "llama",
+        "num_hidden_layers": shape["n_layers"],
+        "num_attention_heads": shape["n_heads"],
+        "num_key_value_heads": kv_heads,
+        "head_dim": shape["d_head"],
+        "hidden_size": shape["d_model"],
+        "intermediate_size": 4 * shape["d_model"],
+        "vocab_size": catalog.get(model).vocab_size,
+    }
 
 
 def whole(value: Number) -> str:

@@ -5,18 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from core.sizing import catalog
-from quiz.draw.common import FORMATS, calc, grouped_models, misread, size, title, whole
+from quiz.draw.common import FORMATS, calc, geometry, grouped_models, misread, size, title, whole
 from quiz.items import Answer, Drawn, Line, Proof
 
 ENGINE_MODEL = "smollm2-135m"
 RUN = "two_answers_one_prefix"
-
-
-def _geometry(model: str) -> dict[str, int]:
-    fields = catalog.get(model).fields
-    wanted = ("n_layers", "n_heads", "n_kv_heads", "d_head", "d_model")
-    return {name: int(str(fields[name])) for name in wanted}
 
 
 def _given(shape: dict[str, int]) -> tuple[str, ...]:
@@ -31,7 +24,7 @@ def _given(shape: dict[str, int]) -> tuple[str, ...]:
 
 def _per_token(model: str, dtype: str) -> dict[str, int]:
     """Bytes a token, right and by each misconception."""
-    shape = _geometry(model)
+    shape = geometry(model)
 
     def of(**inputs: Any) -> int:
         return int(calc("kv_bytes_per_token", dtype=dtype, **inputs))
@@ -51,7 +44,7 @@ def _per_token(model: str, dtype: str) -> dict[str, int]:
 
 def _lines() -> dict[str, Line]:
     """The same misconceptions on the model that the engine here runs, in 16 bits."""
-    shape = _geometry(ENGINE_MODEL)
+    shape = geometry(ENGINE_MODEL)
     amounts = _per_token(ENGINE_MODEL, "bf16")
     factors = [
         "2",
@@ -76,7 +69,7 @@ def _lines() -> dict[str, Line]:
 
 
 def _values(model: str, dtype: str) -> dict[str, Any]:
-    shape, here = _geometry(model), _geometry(ENGINE_MODEL)
+    shape, here = geometry(model), geometry(ENGINE_MODEL)
     per_token = _per_token(ENGINE_MODEL, "bf16")["right"]
     return {
         **shape,
@@ -93,7 +86,7 @@ def _values(model: str, dtype: str) -> dict[str, Any]:
 
 
 def _proof(model: str) -> Proof:
-    shape = _geometry(model)
+    shape = geometry(model)
     return Proof(
         {"run": RUN, "step": 2, "block": 0}, _lines(), (shape["n_heads"], shape["n_kv_heads"])
     )
@@ -111,7 +104,7 @@ def bytes_per_token(rng: Random) -> Drawn:
         answers={key: size(value) for key, value in _per_token(model, dtype).items()},
         sign=f"{model} {dtype}",
         drawn=title(model),
-        given=_given(_geometry(model)),
+        given=_given(geometry(model)),
         proof=_proof(model),
     )
 
@@ -128,7 +121,7 @@ def bytes_sequence(rng: Random) -> Drawn:
         answers={**answers, "right": size(right)},
         sign=f"{model} {dtype} {tokens}",
         drawn=title(model),
-        given=(*_given(_geometry(model)), f"tokens {tokens:,}"),
+        given=(*_given(geometry(model)), f"tokens {tokens:,}"),
         proof=_proof(model),
     )
 
@@ -151,6 +144,6 @@ def streams(rng: Random) -> Drawn:
         answers={key: Answer(f"{value:,}", "sequences") for key, value in held.items()},
         sign=f"{model} {dtype} {tokens} {gib}",
         drawn=title(model),
-        given=(*_given(_geometry(model)), f"tokens {tokens:,}", f"pool {gib} GiB"),
+        given=(*_given(geometry(model)), f"tokens {tokens:,}", f"pool {gib} GiB"),
         proof=_proof(model),
     )

@@ -39,7 +39,10 @@ def passes(rng: Random) -> Drawn:
 
 
 def _fits(model: str, gpu: str) -> bool:
-    return calc("weight_bytes", model=model) < 0.9 * gpus.get(gpu).visible_bytes
+    """Whether one GPU holds it, and each token visits all of it (no mixture of experts)."""
+    spec = catalog.get(model)
+    dense = spec.params == spec.active_params
+    return dense and calc("weight_bytes", model=model) < 0.9 * gpus.get(gpu).visible_bytes
 
 
 def decode_floor(rng: Random) -> Drawn:
@@ -79,7 +82,7 @@ def decode_floor(rng: Random) -> Drawn:
             f"memory {spec.bandwidth / 1e12:.3g} TB/s",
             f"dense BF16 {spec.peaks['bf16'] / 1e12:,.4g} TFLOP/s",
         ),
-        proof=Proof({"run": "two_answers_one_prefix", "step": 0}),
+        proof=Proof({"run": "two_answers_one_prefix", "step": 0}, page="prefill_decode"),
     )
 
 
@@ -107,5 +110,5 @@ def compute_bound_batch(rng: Random) -> Drawn:
             f"memory {spec.bandwidth / 1e12:.3g} TB/s",
             f"dense BF16 {spec.peaks['bf16'] / 1e12:,.4g} TFLOP/s",
         ),
-        proof=Proof({"run": "two_answers_one_prefix", "step": 0}),
+        proof=Proof({"run": "two_answers_one_prefix", "step": 0}, page="prefill_decode"),
     )

@@ -59,6 +59,15 @@ def listing(known: Progress) -> None:
             )
 
 
+def as_text(known: Progress) -> str:
+    """The whole notebook to take away, oldest first."""
+    lines = ["# Notebook"]
+    for note in known.notes:
+        lines += ["", f"{note.at[:10]}, {note.page}", *([note.about] if note.about else [])]
+        lines.append(note.text)
+    return "\n".join(lines) + "\n"
+
+
 def _delete(note_id: str) -> None:
     known = store.progress()
     if known is not None:

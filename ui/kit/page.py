@@ -60,20 +60,8 @@ def bar(*, link: str | None = None) -> None:
 
 def exports(files: list[Export]) -> None:
     """The menu of files to take away."""
-    with st.popover("Export", icon=":material/download:"):
+    with st.popover("Export", icon=":material/download:", type="tertiary", key="kv-export"):
         for one in files:
             st.download_button(
                 one.label, one.make, one.name, one.mime, on_click="ignore", key=f"export.{one.name}"
             )
-
-
-def head(words: Lesson, *, link: str | None = None, files: list[Export] | None = None) -> None:
-    """The whole head. On a projector only the way back is left."""
-    if is_present():
-        bar(link=link)
-        return
-    with st.container(key="kv-page-head", horizontal=True, vertical_alignment="bottom"):
-        title(words)
-        if files:
-            exports(files)
-        bar(link=link)

@@ -79,8 +79,12 @@ class Prediction:
                 st.segmented_control(
                     field.label, field.options, key=key, label_visibility="collapsed"
                 )
-        kind = "primary" if primary else "secondary"
-        st.button("Lock it in", type=kind, on_click=self.lock, key=f"{self.key}.lock{self.suffix}")
+        st.button(
+            "Lock it in",
+            type="primary" if primary else "secondary",
+            on_click=self.lock,
+            key=f"{self.key}.lock{self.suffix}",
+        )
 
 
 def row() -> st.delta_generator.DeltaGenerator:

@@ -1,4 +1,5 @@
-"""The foot of a page that keeps something: where it is kept, the notebook, export and import."""
+"""The foot of a page that keeps something: where it is kept, the notebook, export and import, and
+the page's own link."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import streamlit as st
 
 from quiz.errors import QuizError
 from quiz.progress import MAX_BYTES, Progress, merge, now, read
-from ui.kit import notebook, states, store
+from ui.kit import notebook, page, states, store
 from ui.lesson import Lesson, load
 
 FILE = "kv-scope-progress.json"
@@ -50,19 +51,27 @@ def draw(words: Lesson) -> None:
             st.download_button("Save what is there", text, FILE, on_click="ignore")
             st.button("Start afresh and save over it", on_click=store.overwrite)
     with st.container(key="kv-kept", horizontal=True, vertical_alignment="center"):
-        st.html(f'<p class="kv-small">{words["kept"]}</p>')
-        with st.popover(f"Notebook ({len(known.notes)})", icon=":material/edit_note:"):
+        st.html(f'<p class="kv-small">{words["kept"]}</p>', width="content")
+        notes = f"Notebook ({len(known.notes)})"
+        with st.popover(notes, icon=":material/edit_note:", type="tertiary", key="kept.notes"):
             notebook.listing(known)
-        st.download_button(
-            "Export",
-            known.to_json,
-            FILE,
-            "application/json",
-            on_click="ignore",
-            icon=":material/download:",
+        page.exports(
+            [
+                page.Export("All of it, as JSON", FILE, "application/json", known.to_json),
+                page.Export(
+                    "The notebook, as text",
+                    "kv-scope-notebook.md",
+                    "text/markdown",
+                    lambda: notebook.as_text(known),
+                ),
+            ]
         )
-        with st.popover("Import", icon=":material/upload:"):
+        with st.popover("Import", icon=":material/upload:", type="tertiary", key="kept.import"):
             _import()
+        with st.popover("Forget", icon=":material/delete:", type="tertiary", key="kept.forget"):
+            st.text(load("quiz")["forget"])
+            st.button("Forget all of it", on_click=_forget, key="progress.forget")
+        page.bar()
 
 
 def _import() -> None:
@@ -72,8 +81,8 @@ def _import() -> None:
         key=_UPLOAD,
         on_change=_take,
         help="It is put together with what is here; nothing is lost.",
+        max_upload_size=1,
     )
     said = st.session_state.get(_SAID)
     if said:
         (st.error if said[0] == "error" else st.success)(said[1])
-    st.button("Forget everything kept here", on_click=_forget, key="progress.forget")

@@ -11,23 +11,22 @@ import streamlit as st
 from ui.kit import glossary
 from ui.lesson import Lesson
 
-LEVELS = {"short": "In short", "plain": "How it works", "full": "In full"}
+LEVELS = {"In short": "short", "How it works": "plain", "In full": "full"}
+_DEFAULT = "How it works"
 _KEY = "level"
 
 
 def level() -> str:
-    """The level that the reader has chosen; it is in the address."""
-    chosen = st.session_state.get(_KEY)
-    return chosen if chosen in LEVELS else "plain"
+    """The level that the reader has chosen: "short", "plain" or "full"."""
+    return LEVELS.get(st.session_state.get(_KEY, _DEFAULT), "plain")
 
 
 def choose_level() -> None:
-    """The control for it. Once on a page; every section of the page follows."""
+    """The control for it, above the text. It is in the address, and holds for every page."""
     st.segmented_control(
         "How much to read",
         list(LEVELS),
-        format_func=LEVELS.__getitem__,
-        default="plain",
+        default=_DEFAULT,
         required=True,
         key=_KEY,
         bind="query-params",

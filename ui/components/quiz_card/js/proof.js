@@ -36,11 +36,11 @@ function label({ kind, about }) {
 
 // To the run: here, below the question, or on the page where it can be changed.
 function ways(run, play) {
-  const link = el("a", "away", icon("out"), "Block pool page");
+  const link = el("a", "away", icon("out"), run.page);
   link.href = run.href;
   link.target = "_blank";
   link.rel = "noopener";
-  link.setAttribute("aria-label", "Block pool page: open this run there, in a new tab");
+  link.setAttribute("aria-label", `${run.page}: open this run there, in a new tab`);
   const go = button("btn", play, icon("play"), run.open ? "Close the run" : "Play the run here");
   go.setAttribute("aria-expanded", String(run.open));
   return el("div", "go", go, label(run), link);

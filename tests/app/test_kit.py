@@ -1,0 +1,164 @@
+"""The page kit: terms, levels, predictions, the notebook, the states of a part."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from quiz.progress import Note, Progress
+from tests.app.conftest import Open
+from ui.kit import glossary, notebook, text
+from ui.lesson import Lesson
+
+LESSONS = sorted((Path(__file__).parents[2] / "lessons").glob("*.md"))
+
+
+@pytest.mark.parametrize("file", LESSONS, ids=lambda file: file.stem)
+def test_every_term_in_a_lesson_has_a_definition(file: Path) -> None:
+    for term in glossary.terms(file.read_text("utf-8")):
+        assert term in glossary.definitions(), term
+
+
+def test_definitions_are_sentences_and_no_form_means_two_things() -> None:
+    import json
+
+    loaded = json.loads((LESSONS[0].parent / "glossary.json").read_text("utf-8"))
+    forms = [form for term, entry in loaded.items() for form in (term, *entry.get("also", []))]
+    assert len({*forms}) == len(forms)
+    for meaning in glossary.definitions().values():
+        assert meaning[0].isupper() and meaning.endswith(".") and len(meaning) < 240
+
+
+def test_a_term_is_marked_with_its_definition() -> None:
+    made = glossary.marked("A [[block table|table]] of [[blocks]], $x < y$.")
+    assert made.count('class="kv-term"') == 2
+    assert ">table<" in made and ">blocks<" in made
+    assert "$x < y$" in made
+    with pytest.raises(KeyError):
+        glossary.marked("[[no such thing]]")
+
+
+def test_a_definition_is_text_and_not_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glossary, "definitions", lambda: {"a": "less <than> so"})
+    assert "less &lt;than&gt; so" in glossary.marked("[[a]]")
+
+
+def test_the_notebook_can_be_taken_away_as_text() -> None:
+    notes = (
+        Note("a1", "2026-11-30T12:00:00Z", "Block pool", "whole blocks", "You said 8 blocks."),
+        Note("a2", "2026-12-01T12:00:00Z", "Quiz", "KV heads"),
+    )
+    assert notebook.as_text(Progress(notes=notes)).splitlines() == [
+        "# Notebook",
+        "",
+        "2026-11-30, Block pool",
+        "You said 8 blocks.",
+        "whole blocks",
+        "",
+        "2026-12-01, Quiz",
+        "KV heads",
+    ]
+
+
+def test_a_level_falls_back_to_what_the_lesson_has() -> None:
+    words = Lesson("T", "o", {"a": "plain", "a.short": "short", "b": "only", "c.full": "all"})
+    assert [text.pick(words, "a", level) for level in text.LEVELS.values()] == [
+        "short",
+        "plain",
+        "plain",
+    ]
+    assert text.pick(words, "b", "full") == "only"
+    assert text.pick(words, "c", "full") == "all"
+    with pytest.raises(KeyError):
+        text.pick(words, "c", "short")
+
+
+def test_the_block_pool_page_has_three_levels(open_page: Open) -> None:
+    for level, part in (("In short", "any free block"), ("In full", r"\lfloor p / B \rfloor")):
+        at = open_page("block_pool", level=level)
+        assert not at.exception
+        assert part in "\n".join(str(one.value) for one in at.markdown), level
+    at = open_page("block_pool", level="nonsense")
+    assert not at.exception
+
+
+def test_what_changed_your_mind_goes_into_the_notebook(open_page: Open) -> None:
+    at = open_page("block_pool")
+    at.number_input(key="predict.blocks").set_value(8)
+    at.number_input(key="predict.waste").set_value(0)
+    at.button(key="predict.lock").click().run()
+    at.text_input(key="predict.note.text").set_value("the last block is taken whole")
+    at.button(key="predict.note.note").click().run()
+    assert not at.exception
+    (note,) = at.session_state["kv.progress"].notes
+    assert note.page == "Block pool"
+    assert note.text == "the last block is taken whole"
+    assert note.about == "You said 8 blocks, 0 empty slots."
+    assert re.fullmatch(r"[0-9a-f]{16}", note.id)
+
+
+def test_an_empty_note_is_none(open_page: Open) -> None:
+    at = open_page("block_pool")
+    at.number_input(key="predict.blocks").set_value(9)
+    at.number_input(key="predict.waste").set_value(3)
+    at.button(key="predict.lock").click().run()
+    at.text_input(key="predict.note.text").set_value("   ")
+    at.button(key="predict.note.note").click().run()
+    assert "kv.progress" not in at.session_state
+
+
+def test_a_note_is_listed_as_text_and_can_be_deleted(open_page: Open) -> None:
+    written = "<b>not bold</b> :red[nor red]"
+    at = open_page("quiz")
+    note = Note("a1", "2026-11-30T12:00:00Z", "Block pool", written)
+    at.session_state["kv.progress"] = Progress(notes=(note,))
+    at.run()
+    assert written in [one.value for one in at.text]
+    at.button(key="note.a1").click().run()
+    assert not at.exception
+    assert at.session_state["kv.progress"].notes == ()
+    assert at.session_state["kv.progress"].removed == ("a1",)
+
+
+def test_a_choice_locks_and_a_second_answer_changes_nothing() -> None:
+    def page() -> None:
+        import streamlit as st
+
+        from ui.kit.predict import Choice, Prediction, draw
+
+        asked = Prediction("Which?", (Choice("who", "Who", ("static", "continuous")),), key="p")
+        draw(asked, lambda said: st.markdown(f"You said {said['who']}"), name="predict-p")
+
+    at = AppTest.from_function(page).run()
+    at.button(key="p.lock").click().run()
+    assert "p.locked" not in at.session_state
+    at.session_state["p.who"] = "static"
+    at.run()
+    at.button(key="p.lock").click().run()
+    assert not at.exception
+    assert at.session_state["p.locked"] == {"who": "static"}
+    assert "You said static" in at.markdown[-1].value
+
+
+def test_each_state_draws_itself_and_shows_foreign_text_as_text() -> None:
+    def page() -> None:
+        import streamlit as st
+
+        from core.errors import KVScopeError
+        from ui.kit import states
+
+        states.skeleton("player", "a run")
+        states.empty("No run", "It would be here.", action="Run", on_action=lambda: None)
+        states.offline("The engine is gone.", instead="A recorded run", on_instead=lambda: None)
+        states.notice("<script>x</script>")
+        states.refused(KVScopeError("<img src=x>"), "Refused.")
+        st.write("end")
+
+    at = AppTest.from_function(page).run()
+    assert not at.exception
+    assert at.code[0].value == "<img src=x>"
+    html = "\n".join(element.proto.body for element in at.get("html"))
+    assert "&lt;script&gt;" in html and "<script>" not in html

@@ -1,0 +1,176 @@
+"""The quiz page without a browser: what it shows, what it keeps back, and where its proofs lie."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from core.simulate import verify
+from core.trace.run import read_run
+from quiz import bank, gate
+from quiz.draw import kv
+from quiz.items import RIGHT
+from quiz.progress import Progress
+from tests.app.conftest import Open, text_of
+from ui import lesson, links, quiz_view, runs
+from ui.kit import store
+
+AT = "2026-11-30T12:00:00Z"
+TEMPLATES = [name for topic in bank.topics().values() for name in topic.templates]
+
+
+def _began() -> Progress:
+    return gate.start(Progress(), Random(3), AT)
+
+
+def _question(progress: Progress, place: int) -> dict[str, Any]:
+    attempt = progress.attempt
+    assert attempt is not None
+    words = lesson.load("quiz")
+    made = gate.items(attempt)
+    return quiz_view.question(words, attempt, made, place, playing=False, present=False)
+
+
+def test_before_the_browser_has_answered_there_is_an_outline(open_page: Open) -> None:
+    at = open_page("quiz")
+    assert not at.exception
+    assert store._PROGRESS not in at.session_state
+
+
+def test_a_new_learner_gets_an_attempt(open_page: Open) -> None:
+    at = open_page("quiz")
+    at.session_state["kv.progress"] = Progress()
+    at.run()
+    assert not at.exception
+    attempt = at.session_state["kv.progress"].attempt
+    assert attempt is not None and len(attempt.asked) == 4
+
+
+def test_an_attempt_of_an_older_bank_is_drawn_again_and_that_is_said(open_page: Open) -> None:
+    from dataclasses import replace
+
+    progress = _began()
+    assert progress.attempt is not None
+    old = replace(progress.attempt.asked[0], sign="what it was", answer="swapped")
+    stale = replace(progress.attempt, asked=(old, *progress.attempt.asked[1:]))
+    at = open_page("quiz")
+    at.session_state["kv.progress"] = replace(progress, attempt=stale)
+    at.run()
+    assert not at.exception
+    assert at.session_state["kv.progress"].attempt.id != stale.id
+    assert at.session_state["quiz.notice"] == lesson.load("quiz")["changed"]
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_the_right_answer_is_not_in_the_page_before_an_answer(place: int) -> None:
+    progress = _began()
+    assert progress.attempt is not None
+    data = _question(progress, place)
+    item = gate.items(progress.attempt)[place]
+    assert data["answered"] is None and data["see"] is None
+    assert all(set(option) == {"text", "aside"} for option in data["options"])
+    sent = json.dumps(data, ensure_ascii=False)
+    for option in item.options:
+        assert option.fact not in sent and option.says not in sent
+
+
+def test_after_an_answer_the_misconception_is_named_and_the_right_one_shown() -> None:
+    progress = _began()
+    assert progress.attempt is not None
+    item = gate.items(progress.attempt)[1]
+    wrong = next(key for key in item.keys if key != RIGHT)
+    data = _question(gate.answer(progress, 1, wrong, AT), 1)
+    said = data["answered"]
+    assert said["chosen"] == item.keys.index(wrong)
+    assert said["right"] == item.keys.index(RIGHT)
+    assert said["says"] == item.option(wrong).says
+    assert said["also"] == item.option(RIGHT).fact
+    assert [topic["state"] for topic in data["topics"]] == ["todo", "wrong", "todo", "todo"]
+
+
+def test_the_result_lists_what_was_wrong() -> None:
+    progress = _began()
+    assert progress.attempt is not None
+    for place, item in enumerate(gate.items(progress.attempt)):
+        key = next(k for k in item.keys if k != RIGHT) if place == 2 else RIGHT
+        progress = gate.answer(progress, place, key, AT)
+    words, attempt = lesson.load("quiz"), progress.attempt
+    assert attempt is not None
+    made = gate.items(attempt)
+    data = quiz_view.result(words, progress, attempt, made, lesson=gate.LESSON, present=False)
+    assert data["done"]["right"] == 3 and not data["done"]["complete"]
+    assert [row["good"] for row in data["done"]["rows"]] == [True, True, False, True]
+    assert data["done"]["rows"][2]["says"].startswith("You ")
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_proof_is_a_run_that_exists_and_its_link_opens_it(template: str, root: Path) -> None:
+    topic = bank.topic_of(template).id
+    for seed in range(5):
+        shown = quiz_view.run_of(bank.make(template, seed).proof)
+        assert shown is not None
+        run = shown.played.data()
+        assert 0 <= shown.step < len(run["steps"])
+        if shown.block is not None:
+            assert shown.block < run["header"]["scenario"]["engine"]["num_blocks"]
+        page, _, query = shown.address.partition("?")
+        assert page == ("prefill_decode" if topic == "phases" and "run=" in query else "block_pool")
+        assert (root / "pages" / f"{page}.py").exists() and page in quiz_view.PAGES
+        target = links.read({key: values[0] for key, values in parse_qs(query).items()})
+        assert target.step == shown.step
+        if target.own_text is not None:
+            again = runs.simulate(target.own_text).data()
+            assert [s["events"] for s in again["steps"]] == [s["events"] for s in run["steps"]]
+
+
+def test_what_the_sentence_says_of_the_engine_is_in_the_recorded_run(root: Path) -> None:
+    item = bank.make("kv-size/per-token", 1)
+    run = read_run(root / "runs" / f"{kv.RUN}.run.json.gz")
+    verify(run)
+    per_token = run.header["kv_bytes_per_token"]
+    block = run.header["scenario"]["engine"]["block_size"]
+    assert f"{per_token:,} B a token" in item.see
+    assert block == 4 and f"block of 4 slots takes {4 * per_token:,} B" in item.see
+    assert item.proof.lines[RIGHT].equals == f"{per_token:,} B"
+
+
+def test_the_two_products_mark_the_same_factor() -> None:
+    for seed in range(20):
+        item = bank.make("kv-size/per-token", seed)
+        for key in item.keys:
+            lines = quiz_view.single(item, key, playing=False, present=False)["see"]["lines"]
+            assert lines[-1]["who"] == "engine"
+            if len(lines) == 2:
+                mine, engine = lines
+                differ = [
+                    i
+                    for i, (a, b) in enumerate(zip(mine["factors"], engine["factors"], strict=True))
+                    if a != b
+                ]
+                assert differ == [mine["changed"]] == [engine["changed"]]
+
+
+def test_without_recorded_runs_the_answer_stands_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KV_SCOPE_RUNS", str(tmp_path / "none"))
+    item = bank.make("kv-size/per-token", 1)
+    see = quiz_view.single(item, RIGHT, playing=False, present=False)["see"]
+    assert see["run"] is None
+    assert see["say"] == lesson.load("quiz")["no-run"]
+
+
+def test_the_page_opens_without_recorded_runs(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KV_SCOPE_RUNS", str(tmp_path / "none"))
+    at = open_page("quiz")
+    at.session_state["kv.progress"] = Progress()
+    at.run()
+    assert not at.exception
+    assert not text_of(at).count("Traceback")

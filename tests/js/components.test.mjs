@@ -1,0 +1,18 @@
+// What people and models wrote enters the pages as text only, in every component.
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import test from "node:test";
+
+const root = new URL("../../ui/components/", import.meta.url);
+const folders = ["browser_store/", "page_bar/", "quiz_card/js/"];
+const forbidden =
+  /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|createContextualFragment|DOMParser|srcdoc|\bfetch\(|XMLHttpRequest|WebSocket|https?:\/\/(?!www\.w3\.org\/2000\/svg)/;
+
+for (const folder of folders) {
+  const at = new URL(folder, root);
+  for (const name of readdirSync(at).filter((f) => f.endsWith(".js"))) {
+    test(`${folder}${name} makes no markup of strings and asks nothing of the network`, () => {
+      assert.doesNotMatch(readFileSync(new URL(name, at), "utf8"), forbidden);
+    });
+  }
+}
