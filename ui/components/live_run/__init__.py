@@ -1,4 +1,4 @@
-"""The prefill and decode instrument: a prompt runs on the engine, and every step is shown as it comes.
+"""The prefill and decode instrument: a prompt runs on the engine, and each step is shown at once.
 
 Steps reach the browser over the app's own routes and never through a rerun; recorded runs are
 fetched there too. Python hears of two things: the place where the reader has come to rest, for the

@@ -29,6 +29,7 @@ export class Session {
     const { place } = data;
     if (place.exp) await this.standIn(place.exp, { k: place.step, request: place.follow, quiet: true });
     else await this.recorded(place.run ?? data.first, { k: place.step, request: place.follow, quiet: true });
+    this.bench.link.arrive();
     this.poll();
   }
 
