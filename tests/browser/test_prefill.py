@@ -71,6 +71,7 @@ def test_a_prompt_streams_and_ends(page: Any, live: App) -> None:
 def test_a_run_can_be_stopped_and_keeps_its_steps(page: Any, live: App) -> None:
     _open(page, live, pause_ms=150)
     page.get_by_role("button", name="Run", exact=True).click()
+    page.locator(".bench .bar .prov.live").wait_for()
     page.locator(".bench .out .t").nth(4).wait_for()
     page.get_by_role("button", name="Stop", exact=True).click()
     page.get_by_text("Stopped. The steps so far stay.").wait_for()
