@@ -126,12 +126,12 @@ def test_a_refusal_is_told_with_its_reason(browser: Any, live: App) -> None:
 
 def test_doubling_the_prompt_answers_the_prediction(page: Any, live: App) -> None:
     _open(page, live, pause_ms=2)
-    for field, value in (("First token takes", "1"), ("Gap takes", "2")):
-        page.get_by_label(field, exact=True).fill(value)
-    page.keyboard.press("Tab")
-    page.get_by_role("button", name="Lock it in").click()
-    page.get_by_text("Now press").wait_for()
-    page.get_by_role("button", name=re.compile("^Double the prompt")).click()
+    for field, said in (("Time to first token", "× 1"), ("Gap between tokens", "× 2")):
+        group = page.locator('[data-testid="stButtonGroup"]').filter(has_text=field)
+        group.get_by_role("radio", name=said).click()
+    page.locator(".st-key-kv-pd-predict").get_by_role("button", name="Lock it in").click()
+    page.get_by_text("Locked. Now measure it.").wait_for()
+    page.get_by_role("button", name="Double the prompt", exact=True).click()
     page.get_by_role("button", name="Show the step of 148 tokens").wait_for()
     page.get_by_text("You let the gap grow with the prompt.").wait_for()
     page.get_by_text(re.compile("Measured: 74 → 148 tokens")).wait_for()

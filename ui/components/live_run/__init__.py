@@ -31,7 +31,7 @@ def live_run(data: dict[str, Any], *, key: str) -> Any:
     """Mount it. data: `ui.prefill.data.bench_data`; keep it equal across reruns.
 
     Returns `.place` (what the link should say, or None), `.measured` (of the last experiment:
-    {id, label, rows, at}) and `.present` (true or false for one rerun after the button).
+    {n, id, label, rows, at}) and `.present` (true or false for one rerun after the button).
     """
     return _mount(
         key=key,

@@ -91,7 +91,7 @@ export class Bench {
       this.machineId = data.place.machine ?? "own";
       this.changed();
       this.session.start(data);
-    }
+    } else if (data.wish && data.wish.n !== before.wish?.n) this.experiment(data.wish.id);
     this.later();
   }
 

@@ -194,7 +194,7 @@ export class Session {
     const k = bench.k;
     const shown = runs.at(-1);
     bench.show(shown, { compare: runs.length > 1 ? runs[0] : null, k, name: bench.recordedName });
-    bench.setStateValue?.("measured", { id, label: shown.header.label, rows: measured(id, runs), at: shown.header.recorded_at });
+    bench.setStateValue?.("measured", { n: (this.reports = (this.reports ?? 0) + 1), id, label: shown.header.label, rows: measured(id, runs), at: shown.header.recorded_at });
     bench.link.commit();
   }
 
