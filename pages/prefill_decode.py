@@ -3,7 +3,7 @@
 import streamlit as st
 
 from ui import lesson
-from ui.kit import code, page
+from ui.kit import code, page, store, text, transfer
 from ui.prefill import bench, heads, predict
 
 CODE = {
@@ -14,6 +14,7 @@ CODE = {
 
 words = lesson.load("prefill_decode")
 present = page.is_present()
+store.receive()
 
 if present:
     bench.draw(words, present=True)
@@ -26,8 +27,16 @@ else:
         with right:
             predict.draw(words)
             with st.container(key="kv-pd-words"):
-                st.markdown(words["words"])
+                text.choose_level()
+                text.section(words, "words")
+                text.objectives(words)
     found = heads.loaded()
     if found is not None:
         st.html(heads.page(found, words["heads"]))
-    code.draw(words["code"], CODE)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        transfer.draw("phases/passes", key="pd.transfer")
+    with right:
+        code.draw(words["code"], CODE)
+
+store.keep()

@@ -9,7 +9,13 @@ from ui.lesson import Lesson
 from ui.prefill import data, place
 
 PLACE, NOTICE, MEASURED = "pd.place", "pd.notice", "pd.measured"
-_WRITTEN = "pd.written"
+_WRITTEN, _SEEN, _WISH = "pd.written", "pd.seen", "pd.wish"
+
+
+def run_experiment(name: str) -> None:
+    """Have the browser run an experiment, as its button does. name: of `place.EXPERIMENTS`."""
+    count = st.session_state.get(_WISH, {"n": 0})["n"]
+    st.session_state[_WISH] = {"id": name, "n": count + 1}
 
 
 def _start() -> None:
@@ -34,7 +40,8 @@ def draw(words: Lesson, *, present: bool) -> None:
 def _instrument(words: Lesson, *, present: bool) -> None:
     """A fragment: where the reader rests goes into the address and redraws nothing else."""
     state = st.session_state
-    shown = live_run(data.bench_data(words, state[PLACE], present=present), key="live_run")
+    given = data.bench_data(words, state[PLACE], present=present)
+    shown = live_run({**given, "wish": state.get(_WISH)}, key="live_run")
     if shown.present is not None and shown.present != present:
         if shown.present:
             st.query_params["present"] = "1"
@@ -50,6 +57,7 @@ def _instrument(words: Lesson, *, present: bool) -> None:
             elif name in st.query_params:
                 del st.query_params[name]
     measured = shown.get("measured")
-    if measured is not None and measured != state.get(MEASURED):
-        state[MEASURED] = measured
+    # The component keeps its last report: only a new one counts.
+    if measured is not None and measured != state.get(_SEEN):
+        state[_SEEN] = state[MEASURED] = measured
         st.rerun(scope="app")

@@ -6,11 +6,12 @@ the experiment measures both. Plain functions: no widgets.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-NEAR = 0.25
-"""A ratio counts as right within a quarter: measured times scatter that much."""
+OPTIONS = {"× 1": 1.0, "× 2": 2.0, "× 4": 4.0}
+"""What can be predicted: as long as before, twice, four times. The nearest one is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +58,23 @@ def doubling(measured: object) -> Doubling | None:
     return found if min(*found.ttft_us, *found.gap_us) > 0 else None
 
 
-def near(said: float, true: float) -> bool:
-    return abs(said - true) <= NEAR * true
+def nearest(ratio: float) -> float:
+    """The option that a measured ratio is nearest to, as a factor."""
+    return min(OPTIONS.values(), key=lambda option: abs(math.log(ratio / option)))
 
 
 def feedback(found: Doubling, ttft: float, gap: float) -> list[str]:
     """The lesson's sections that answer two predicted ratios: the misconceptions they show."""
     out = []
-    if not near(ttft, found.ttft_ratio):
-        if near(ttft, 1.0) and found.ttft_ratio > 1.25:
+    true = nearest(found.ttft_ratio)
+    if ttft != true:
+        if true == 1.0:
+            out.append("wrong-ttft-not-yet")
+        elif ttft < true:
             out.append("wrong-ttft-same")
-        elif ttft >= 3.5:
-            out.append("wrong-ttft-square")
         else:
-            out.append("wrong-ttft")
-    if not near(gap, found.gap_ratio):
-        out.append("wrong-gap-doubles" if gap >= 1.5 else "wrong-gap")
+            out.append("wrong-ttft-square")
+    true = nearest(found.gap_ratio)
+    if gap != true:
+        out.append("wrong-gap-doubles" if gap > true else "wrong-gap")
     return out or ["right"]

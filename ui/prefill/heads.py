@@ -13,7 +13,7 @@ from core.sizing.geometry import KVHeads, ModelSpec
 from ui import status
 
 CATALOGUE = {"smollm2-135m-instruct": "smollm2-135m"}
-"""Models that the engine runs → the sizing catalogue's name, for where no config.json is at hand."""
+"""Models that the engine runs → their names in the sizing catalogue, for want of a config.json."""
 
 
 @dataclass(frozen=True, slots=True)

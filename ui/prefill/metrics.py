@@ -6,6 +6,7 @@ Times are the engine's own, in microseconds: what a step took to decide, compute
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -40,5 +41,5 @@ def times(run: Json, request: str) -> Times:
     spent = [step_us(step) for step in run["steps"]]
     if not sampled:
         return Times(prompt, None, None)
-    gaps = [sum(spent[a + 1 : b + 1]) for a, b in zip(sampled, sampled[1:], strict=False)]
+    gaps = [sum(spent[a + 1 : b + 1]) for a, b in pairwise(sampled)]
     return Times(prompt, sum(spent[arrived : sampled[0] + 1]), median(gaps) if gaps else None)

@@ -6,49 +6,63 @@ import html
 
 import streamlit as st
 
+from ui.kit import predict
+from ui.kit.predict import Choice, Prediction, Said
 from ui.lesson import Lesson
 from ui.prefill import bench
-from ui.prefill.grading import Doubling, doubling, feedback
+from ui.prefill.grading import OPTIONS, Doubling, doubling, feedback
 
-_TTFT, _GAP, _LOCKED = "pd.predict.ttft", "pd.predict.gap", "pd.predict.locked"
-_DEFAULT = 1.0
-
-
-def _lock() -> None:
-    state = st.session_state
-    if state.get(_TTFT) is not None and state.get(_GAP) is not None:
-        state[_LOCKED] = (float(state[_TTFT]), float(state[_GAP]))
-        state[bench.MEASURED] = None  # what was measured before the prediction does not answer it
+KEY = "pd.predict"
 
 
 def draw(words: Lesson) -> None:
-    """Before the lock two fields; after it, what was said and, once measured, what is."""
-    state = st.session_state
+    """Before the lock two questions; after it, what was said and, once measured, what is so."""
+    fields = tuple(Choice(key, words[f"predict-{key}"], tuple(OPTIONS)) for key in ("ttft", "gap"))
+    asked = Prediction(words["predict"], fields, key=KEY)
+    if st.session_state.get(f"{KEY}.closed"):
+        return
     with st.container(key="kv-pd-predict"):
-        st.markdown(f"**Predict first.** {words['predict']}")
-        if _LOCKED not in state:
-            with st.container(horizontal=True):
-                for key, name in ((_TTFT, "predict-ttft"), (_GAP, "predict-gap")):
-                    st.number_input(
-                        words[name],
-                        min_value=0.1,
-                        max_value=99.0,
-                        value=None,
-                        step=0.1,
-                        format="%.1f",
-                        placeholder="× 1.0",
-                        key=key,
-                    )
-            st.button("Lock it in", type="primary", on_click=_lock, key="pd.predict.lock")
-            return
-        said = state[_LOCKED]
-        found = doubling(state.get(bench.MEASURED))
-        st.html(_bars(words, said, found))
-        if found is None:
-            st.markdown("Locked. Now press **Double the prompt** and see it measured.")
-            return
-        answers = " ".join(words[name] for name in feedback(found, *said))
-        st.markdown(f"{answers}\n\n{words['fact'].format(**found.values())} ({found.label})")
+        if asked.said is None:
+            _ask(asked)
+        else:
+            _reveal(words, asked, asked.said)
+
+
+def _ask(asked: Prediction) -> None:
+    def lock() -> None:
+        asked.lock()
+        # What was measured before the prediction does not answer it.
+        st.session_state[bench.MEASURED] = None
+
+    st.markdown(f"**Predict first.** {asked.ask}")
+    for field in asked.fields:
+        st.segmented_control(field.label, tuple(OPTIONS), key=f"{KEY}.{field.key}")
+    with st.container(horizontal=True):
+        st.button("Lock it in", type="primary", on_click=lock, key=f"{KEY}.lock")
+        st.button("Skip", type="tertiary", on_click=predict.close, args=(KEY,), key=f"{KEY}.skip")
+
+
+def _reveal(words: Lesson, asked: Prediction, said: Said) -> None:
+    ttft, gap = OPTIONS[str(said["ttft"])], OPTIONS[str(said["gap"])]
+    found = doubling(st.session_state.get(bench.MEASURED))
+    st.html(_bars(words, (ttft, gap), found))
+    if found is None:
+        st.markdown(words["locked"])
+        run = ("double",)
+        st.button(
+            words["run-it"], type="primary", on_click=bench.run_experiment, args=run, key="pd.run"
+        )
+        return
+    answers = " ".join(words[name] for name in feedback(found, ttft, gap))
+    st.markdown(f"{answers}\n\n{words['fact'].format(**found.values())} ({found.label})")
+    with st.container(horizontal=True):
+        predict.ways_on(
+            asked,
+            see=words["run-again"],
+            on_see=lambda: bench.run_experiment("double"),
+            page=words.title,
+            about=f"You said first token {said['ttft']}, gap {said['gap']}.",
+        )
 
 
 def _bars(words: Lesson, said: tuple[float, float], found: Doubling | None) -> str:

@@ -1,4 +1,4 @@
-"""The prefill and decode instrument: a prompt runs on the engine, and every step is shown as it comes.
+"""The prefill and decode instrument: a prompt runs on the engine, and each step is shown at once.
 
 Steps reach the browser over the app's own routes and never through a rerun; recorded runs are
 fetched there too. Python hears of two things: the place where the reader has come to rest, for the
@@ -31,7 +31,7 @@ def live_run(data: dict[str, Any], *, key: str) -> Any:
     """Mount it. data: `ui.prefill.data.bench_data`; keep it equal across reruns.
 
     Returns `.place` (what the link should say, or None), `.measured` (of the last experiment:
-    {id, label, rows, at}) and `.present` (true or false for one rerun after the button).
+    {n, id, label, rows, at}) and `.present` (true or false for one rerun after the button).
     """
     return _mount(
         key=key,

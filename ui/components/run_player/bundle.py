@@ -33,7 +33,9 @@ def bundle(folder: Path, entry: str = "main.js") -> str:
             add((path.parent / needed).resolve())
         for defined in _NAME.findall(source):
             if defined in names:
-                raise ValueError(f"{defined} is defined in {names[defined]} and again in {path.name}")
+                raise ValueError(
+                    f"{defined} is defined in {names[defined]} and again in {path.name}"
+                )
             names[defined] = path.name
         body = _EXPORT.sub("", _IMPORT.sub("", source))
         if re.search(r"^import\b", body, re.MULTILINE):

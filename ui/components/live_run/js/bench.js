@@ -91,7 +91,7 @@ export class Bench {
       this.machineId = data.place.machine ?? "own";
       this.changed();
       this.session.start(data);
-    }
+    } else if (data.wish && data.wish.n !== before.wish?.n) this.experiment(data.wish.id);
     this.later();
   }
 
@@ -179,8 +179,15 @@ export class Bench {
     this.session.unstick(byUser);
     this.k = clamp(k, 0, this.last);
     if (byUser) this.stage = this.stage === 2 ? 2 : stageOf(this.story, this.k);
+    if (byUser) this.tell();
     this.later();
     this.link.commit();
+  }
+
+  // For those who hear the page: where the keys have led.
+  tell() {
+    const step = this.run.steps[this.k];
+    if (step) this.live.textContent = `Step ${num(step.step)}, ${plural(stepTokens(step), "token")}, ${(stepUs(step) / 1000).toFixed(1)} ms`;
   }
 
   walkTo(stage) {
@@ -222,7 +229,6 @@ export class Bench {
 
   say(text, more = {}) {
     this.notice = text ? { text, ...more } : null;
-    if (text) this.live.textContent = text;
     this.later();
   }
 

@@ -28,6 +28,11 @@ export class Link {
     return out;
   }
 
+  // Where one arrives is not told: the address says it already.
+  arrive() {
+    this.committed = JSON.stringify(this.place());
+  }
+
   commit() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
@@ -36,9 +41,8 @@ export class Link {
       const place = this.place();
       const text = JSON.stringify(place);
       if (text === this.committed) return;
-      const first = this.committed === undefined;
       this.committed = text;
-      if (!first) b.setStateValue?.("place", place);
+      b.setStateValue?.("place", place);
     }, COMMIT_MS);
   }
 

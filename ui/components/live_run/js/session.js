@@ -29,6 +29,7 @@ export class Session {
     const { place } = data;
     if (place.exp) await this.standIn(place.exp, { k: place.step, request: place.follow, quiet: true });
     else await this.recorded(place.run ?? data.first, { k: place.step, request: place.follow, quiet: true });
+    this.bench.link.arrive();
     this.poll();
   }
 
@@ -193,7 +194,7 @@ export class Session {
     const k = bench.k;
     const shown = runs.at(-1);
     bench.show(shown, { compare: runs.length > 1 ? runs[0] : null, k, name: bench.recordedName });
-    bench.setStateValue?.("measured", { id, label: shown.header.label, rows: measured(id, runs), at: shown.header.recorded_at });
+    bench.setStateValue?.("measured", { n: (this.reports = (this.reports ?? 0) + 1), id, label: shown.header.label, rows: measured(id, runs), at: shown.header.recorded_at });
     bench.link.commit();
   }
 
