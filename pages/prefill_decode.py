@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from ui import lesson, links, views
+from ui import lesson, links
+from ui.kit import code, page
 from ui.prefill import bench, heads, predict
 
 CODE = {
@@ -17,7 +18,7 @@ present = links.is_present(st.query_params)
 if present:
     bench.draw(words, present=True)
 else:
-    views.head(words)
+    page.title(words)
     with st.container(key="kv-pd"):
         left, right = st.columns([7, 3], gap="medium")
         with left:
@@ -29,4 +30,4 @@ else:
     found = heads.loaded()
     if found is not None:
         st.html(heads.page(found, words["heads"]))
-    views.code(words["code"], CODE)
+    code.draw(words["code"], CODE)
