@@ -43,6 +43,8 @@ def title(model: str) -> str:
 def misread(model: str, kv_heads: int) -> dict[str, Any]:
     """The model's config as somebody misreads it: with another number of KV heads."""
     config = catalog.entries()[model].config
+    if "kv_n_heads" in config.get("attn_config", {}):  # DBRX
+        return {**config, "attn_config": {**config["attn_config"], "kv_n_heads": kv_heads}}
     name = "num_kv_heads" if "num_kv_heads" in config else "num_key_value_heads"
     return {**config, name: kv_heads}
 
