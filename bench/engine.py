@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 
-from bench.machine import OtherWork, Shares, ceilings
+from bench.machine import Shares, ceilings
+from bench.other_work import OtherWork
 from bench.ours import BLOCK_SIZE, Ours
 from bench.timing import Timing, alternate, ratio
 from bench.workload import FULL, QUICK, Workload

@@ -1,11 +1,8 @@
-"""What figures depend on besides the code: the machine's ceilings, and what else it was doing."""
+"""What figures of the engine depend on besides the code: the machine's ceilings."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
-from time import perf_counter
 
 import torch
 
@@ -44,35 +41,3 @@ class Shares:
             work.bytes / seconds / machine.read_bytes_per_s.median,
             work.flops / seconds / machine.best_flops_per_s(dtype),
         )
-
-
-class OtherWork:
-    """How much of the processor's time went to other processes since it was made."""
-
-    def __init__(self) -> None:
-        self._started = perf_counter()
-        self._busy, self._own = _busy_seconds(), _own_seconds()
-
-    def share(self) -> float | None:
-        """0 … 1 of all cores; None where the system does not say."""
-        busy = _busy_seconds()
-        if busy is None or self._busy is None:
-            return None
-        others = busy - self._busy - (_own_seconds() - self._own)
-        capacity = (perf_counter() - self._started) * (os.cpu_count() or 1)
-        return max(0.0, others / capacity)
-
-
-def _own_seconds() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
-def _busy_seconds() -> float | None:
-    """Processor seconds of the whole machine that were neither idle nor waiting for a disk."""
-    try:
-        line = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
-        fields = [int(field) for field in line.split()[1:9]]
-        return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return None

@@ -8,7 +8,8 @@ import pytest
 import tiny_llama
 
 from bench import engine, perplexity
-from bench.machine import OtherWork, Shares
+from bench.machine import Shares
+from bench.other_work import OtherWork
 from bench.timing import Timing, alternate, ratio
 from bench.workload import Workload, prompts
 from core.model.calibrate import Calibration, Rate
