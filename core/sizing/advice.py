@@ -130,12 +130,11 @@ def _block_size(plan: Plan, at: dict[str, float]) -> Verdict:
 
 
 def _last_block_waste(plan: Plan, at: dict[str, float]) -> Verdict:
-    d = plan.deployment
-    if d.allocator != "paged":
+    d, empty, kept = plan.deployment, plan.last_block_waste.value, plan.kv_per_sequence.value
+    if d.allocator != "paged" or empty is None or not kept:
         return None
-    tokens = (d.block_size - 1) / 2
-    waste = tokens / d.context
-    saw = {"tokens": tokens, "waste": waste, "context": d.context}
+    waste = empty / kept
+    saw = {"tokens": (d.block_size - 1) / 2, "waste": waste, "context": d.context}
     return _worse(waste > at["waste"], NOTICE), saw
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from core.sizing import checks, kv, units
+from core.sizing import checks, kv, kv_format, kv_layers, layout, units
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
@@ -103,7 +103,8 @@ def expected_last_block_waste(
     """Bytes of the unfilled part of a sequence's last block, on average.
 
     If lengths are spread evenly over the residues of the block size, (bs − 1) / 2 tokens of it are
-    empty. tokens: a length, for the share of the cache that this is.
+    empty, in layers with a window as in the others. tokens: a length, for the share that this is of
+    the keys and values of such a sequence, windows counted.
     """
     size = checks.whole(block_size, "block_size", 1, MAX_BLOCK_SIZE)
     token = kv.kv_bytes_per_token(model, dtype, scope, None, tp)
@@ -117,9 +118,7 @@ def expected_last_block_waste(
     )
     notes = ["lengths are taken as uniform modulo the block size"]
     if tokens is not None:
-        length = checks.whole(tokens, "tokens", 1)
-        share = float(empty / length)
-        notes.append(f"(bs − 1) / (2 S) = {share:.3%} of what {length:,} tokens take")
+        notes.append(_share(model, dtype, empty, checks.whole(tokens, "tokens", 1), tp))
     return Result(
         value,
         "B",
@@ -130,6 +129,16 @@ def expected_last_block_waste(
         notes=tuple(notes),
         source="Kwon et al. 2023, section 4.3",
     )
+
+
+def _share(model: ModelSpec, dtype: KVDtype, empty: Fraction, length: int, tp: int) -> str:
+    """How much of a sequence's keys and values the empty slots are worth."""
+    rows = kv_layers.of_stages(model, kv_format.of(dtype), layout.of(tp))[0]
+    kept = kv_layers.per_sequence(rows, length)
+    if not kept:
+        return "no layer caches anything per token: there is no block to fill"
+    share = float(empty * kv_layers.per_token(rows) / kept)
+    return f"{share:.3%} of the {kept:,} B that {length:,} tokens take"
 
 
 def contiguous_waste_fraction(used: float, reserved: int) -> Result:

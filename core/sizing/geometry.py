@@ -83,16 +83,46 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """Parameters where they are: so many in each of the named layers.
+
+    vectors: those of them that are in no matrix (norms, biases, tables that are looked up).
+    Embeddings are with the first layer, the final norm and the head with the last. once: the layers
+    use the same ones, which a pipeline stage holds once if it has any of these layers: a tied
+    table, a block that several layers share.
+    """
+
+    params: int
+    layers: tuple[int, ...]
+    vectors: int = 0
+    once: bool = False
+
+    def within(self, start: int, stop: int) -> int:
+        """How many times they are in the layers from start to stop."""
+        number = sum(start <= layer < stop for layer in self.layers)
+        return min(number, 1) if self.once else number
+
+
+@dataclass(frozen=True, slots=True)
 class ParameterPart:
     """One line of a parameter count: "attention", "experts", "norms" …, all layers together.
 
-    params, active, matmul: as in `ModelSpec`, of this part.
+    params, active, matmul: as in `ModelSpec`, of this part. vectors, placed: as in `Placed`; empty
+    if it is not known where they are.
     """
 
     name: str
     params: int
     active: int
     matmul: int
+    vectors: int = 0
+    placed: tuple[Placed, ...] = ()
+
+    def within(self, start: int, stop: int) -> tuple[int, int]:
+        """(in matrices, in none) of the layers from start to stop."""
+        times = [(placed, placed.within(start, stop)) for placed in self.placed]
+        vectors = sum(placed.vectors * n for placed, n in times)
+        return sum(placed.params * n for placed, n in times) - vectors, vectors
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,9 @@ def plan(deployment: Deployment) -> Plan:
             model, d.kv_dtype, d.weight_dtype, d.context, count=count, params=d.params
         ),
         ridge=roofline.ridge_point(d.gpu, compute),
-        saturating_batch=step_time.batch_to_saturate(model, d.gpu, d.weight_dtype),
+        saturating_batch=step_time.batch_to_saturate(
+            model, d.gpu, d.weight_dtype, mfu=d.mfu, mbu=d.mbu
+        ),
         attention_intensity=traffic.arithmetic_intensity_attention_decode(
             model, d.kv_dtype, d.context, tp=where.head_split
         ),

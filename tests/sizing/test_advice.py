@@ -69,6 +69,12 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("block_size", {"block_size": 256}, PROBLEM, "Blocks of 256 tokens"),
     ("block_size", {"block_size": 32}, NOTICE, "Blocks of 32 tokens at a context of 2,048"),
     ("last_block_waste", {"context": 150, "prompt": 100, "prefix_tokens": 0}, NOTICE, "7.5 slots"),
+    (
+        "last_block_waste",
+        {"model": "gemma-3-27b", "context": 8191, "block_size": 256},
+        NOTICE,
+        "127.5 slots of a sequence's last block are empty: 5.85% of the bytes that 8,191 tokens",
+    ),
     ("fifo_eviction", {"eviction": "fifo"}, PROBLEM, "evicts by fifo"),
     (
         "int4_kv_evaluated",
@@ -155,6 +161,7 @@ def test_every_rule_was_seen_to_pass_and_to_speak() -> None:
         ("contiguous_reservation", {}),
         ("block_size", {"allocator": "contiguous", "prefix_tokens": 0}),
         ("last_block_waste", {"allocator": "contiguous", "prefix_tokens": 0}),
+        ("last_block_waste", {"model": "mamba-2.8b"}),
         ("fifo_eviction", {"prefix_cache": False, "eviction": "fifo"}),
         ("int4_kv_evaluated", {}),
         ("kv_8bit_evaluated", {"kv_dtype": "bf16"}),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+import re
+from collections import Counter
 
 import pytest
 
@@ -27,7 +29,7 @@ def total(model):
 
 def test_parts_add_up():
     layer = linear(8, 4, bias=True) + experts(6, 2, linear(4, 3)) + vector(5)
-    assert layer == Count(32 + 4 + 72 + 5, 32 + 4 + 24 + 5, 32 + 24)
+    assert layer == Count(32 + 4 + 72 + 5, 32 + 4 + 24 + 5, 32 + 24, 4 + 5)
     assert layer * 3 == layer + layer + layer
 
 
@@ -89,6 +91,14 @@ def test_switches_of_a_config_are_counted(kind, switch):
 
 
 SHARED_WEIGHTS = {"zamba", "zamba2"}
+TINY = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "vocab_size": 128,
+}
 NO_MATRIX = ("bias", "norm", "embed", "wte", "wpe", "word_embeddings", "altup", "position")
 
 
@@ -101,19 +111,67 @@ def test_matrices_are_told_from_vectors_and_tables(kind):
     share = 1.0
     if "n_experts" in spec.fields:
         share = spec.fields["n_active_experts"] / spec.fields["n_experts"]
-    matmul = 0.0
+    matmul = matrices = 0.0
     for name, tensor in tiny_models.empty_model(config).named_parameters():
         leaf = name.lower().replace("norm_attn_norm.", "")  # DBRX names a whole block so
         if tensor.dim() < 2 or any(word in leaf for word in NO_MATRIX):
             continue
         matmul += tensor.numel() * (share if "experts." in leaf and "shared" not in leaf else 1)
+        matrices += tensor.numel()
     if kind == "gemma3n_text":  # AltUp's maps have its name, and are matrices all the same
         streams = published["altup_num_inputs"]
-        matmul += 6 * (streams * (streams + streams**2) + 96 * streams)
-        matmul += 2 * (streams - 1) * 96 * 96
+        more = 6 * (streams * (streams + streams**2) + 96 * streams)
+        more += 2 * (streams - 1) * 96 * 96
+        matmul, matrices = matmul + more, matrices + more
     if kind == "kimi_linear":  # one decay per head, stored with four dimensions
-        matmul -= 3 * sum(not layer.num_query_heads for layer in spec.layers)
+        decays = 3 * sum(not layer.num_query_heads for layer in spec.layers)
+        matmul, matrices = matmul - decays, matrices - decays
     assert spec.matmul_params == round(matmul)
+    assert spec.params - sum(part.vectors for part in spec.parts) == matrices
+    assert sum(part.within(0, spec.num_layers)[1] for part in spec.parts) == sum(
+        part.vectors for part in spec.parts
+    )
+
+
+LAYER = re.compile(r"\.(?:layers|h|blocks)\.(\d+)\.")
+AT_THE_START = re.compile(
+    "(?<!un)embed(?!_out|ding_norm)|per_layer|altup_projection|wte|wpe|project_in"
+)
+
+
+def layer_of(name, layers):
+    """The layer that a tensor is in by its name, or the end that it is at."""
+    found = LAYER.search(name)
+    if found:
+        return int(found[1])
+    return 0 if AT_THE_START.search(name) else layers - 1
+
+
+HALVES = {"longcat_flash"}
+"""One of its layers is two of ours."""
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in SHARED_WEIGHTS | HALVES])
+def test_parameters_are_in_the_layers_where_they_are(kind):
+    """A stage of any one layer holds what `transformers` builds for it."""
+    config = tiny_models.config_of(kind, tie_word_embeddings=False)
+    spec = model_from_config(tiny_models.as_published(config))
+    expected = Counter()
+    for name, tensor in tiny_models.empty_model(config).named_parameters():
+        expected[layer_of(name, spec.num_layers)] += tensor.numel()
+    for i in range(spec.num_layers):
+        assert sum(sum(part.within(i, i + 1)) for part in spec.parts) == expected[i], i
+
+
+def test_what_layers_share_is_held_once_by_each_stage():
+    table = model_from_config({**TINY, "tie_word_embeddings": True}).parts[0]
+    size = TINY["vocab_size"] * TINY["hidden_size"]
+    assert [sum(table.within(*span)) for span in ((0, 4), (0, 1), (1, 3), (3, 4))] == [
+        size,
+        size,
+        0,
+        size,
+    ]
 
 
 def language_model(entry):

@@ -61,7 +61,7 @@ FROM_CALLS = {
     "fixed_state": ("fixed_state_bytes", ("dtype=kv_dtype",)),
     "kv_per_sequence": ("kv_bytes_sequence", ("dtype=kv_dtype", "tokens=context")),
     "prefill": ("prefill_time", ("gpu", "n_gpu=tp", "dtype=weight_dtype", "tokens=context", "mfu")),
-    "saturating_batch": ("batch_to_saturate", ("gpu", "weights=weight_dtype")),
+    "saturating_batch": ("batch_to_saturate", ("gpu", "weights=weight_dtype", "mfu", "mbu")),
 }
 
 
@@ -69,7 +69,7 @@ FROM_CALLS = {
 @pytest.mark.parametrize("name", FROM_CALLS)
 def test_a_number_of_the_plan_is_the_one_that_calc_gives(model: str, name: str) -> None:
     stated = {"gpu": "h100-sxm5", "tp": 8, "weight_dtype": "fp8", "kv_dtype": "fp8"}
-    stated |= {"context": 3000, "mfu": 0.4}
+    stated |= {"context": 3000, "mfu": 0.4, "mbu": 0.8}
     function, names = FROM_CALLS[name]
     pairs = [part.split("=") if "=" in part else (part, part) for part in names]
     called = {"model": model, **{key: stated[source] for key, source in pairs}}

@@ -16,8 +16,8 @@ from core.sizing.architectures.families import FAMILIES
 from core.sizing.architectures.fields import Fields
 from core.sizing.architectures.summary import summary
 from core.sizing.errors import SizingError
-from core.sizing.geometry import ModelSpec, ParameterPart
-from core.sizing.parameters import NOTHING
+from core.sizing.geometry import ModelSpec, ParameterPart, Placed
+from core.sizing.parameters import NOTHING, Count
 
 BUILDERS: dict[str, Callable[[Fields], Model]] = {
     "geometry": unlisted.geometry,
@@ -73,7 +73,11 @@ def model_from_config(config: object, name: str = "config", source: str = "") ->
 
 def _spec(model: Model, found: locate.Found, name: str, source: str) -> ModelSpec:
     fields = found.fields
-    total = sum(model.parts.values(), NOTHING)
+    counts = {
+        part: sum((share.total for share in shares), NOTHING)
+        for part, shares in model.parts.items()
+    }
+    total = sum(counts.values(), NOTHING)
     if total.total > checks.LARGEST:
         raise SizingError(fields.path, "makes more than 2⁶³ parameters")
     counted = not model.params_note
@@ -107,8 +111,10 @@ def _spec(model: Model, found: locate.Found, name: str, source: str) -> ModelSpe
         matmul_params=total.matmul if counted else None,
         params_note=model.params_note,
         parts=tuple(
-            ParameterPart(part, count.total, count.active, count.matmul)
-            for part, count in model.parts.items()
+            ParameterPart(
+                part, count.total, count.active, count.matmul, count.vectors, _placed(model, part)
+            )
+            for part, count in counts.items()
         )
         if counted
         else (),
@@ -118,6 +124,20 @@ def _spec(model: Model, found: locate.Found, name: str, source: str) -> ModelSpe
         source=source,
     )
     return replace(spec, fields={**summary(spec), **model.facts})
+
+
+def _placed(model: Model, part: str) -> tuple[Placed, ...]:
+    """Where a part's parameters are, the last layer by its number; kinds that are in the same
+    layers together."""
+    last = len(model.layers) - 1
+    out: dict[tuple[tuple[int, ...], bool], Count] = {}
+    for share in model.parts[part]:
+        layers = tuple(last if layer < 0 else layer for layer in share.layers)
+        key = layers, share.once
+        out[key] = out.get(key, NOTHING) + share.count
+    return tuple(
+        Placed(count.total, layers, count.vectors, once) for (layers, once), count in out.items()
+    )
 
 
 __all__ = ["BUILDERS", "SizingError", "model_from_config", "supported"]

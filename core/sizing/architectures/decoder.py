@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from core.sizing.architectures import attention, feedforward, windows
@@ -12,7 +12,23 @@ from core.sizing.architectures.mixers import MIXERS
 from core.sizing.architectures.traits import Family
 from core.sizing.errors import SizingError
 from core.sizing.geometry import FixedState, Layer, SharedKV
-from core.sizing.parameters import NOTHING, Count, linear, vector
+from core.sizing.parameters import NOTHING, Count, linear, matrix, vector
+
+FIRST, LAST = (0,), (-1,)
+"""Where embeddings are, and the head: with the first and with the last layer."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Parameters of a part in some layers: so many in each, or once in all of them together."""
+
+    count: Count
+    layers: tuple[int, ...]
+    once: bool
+
+    @property
+    def total(self) -> Count:
+        return self.count if self.once else self.count * len(self.layers)
 
 
 @dataclass
@@ -24,16 +40,18 @@ class Model:
     hidden: int
     vocab: int
     layers: list[Layer] = field(default_factory=list)
-    parts: dict[str, Count] = field(default_factory=dict)
+    parts: dict[str, list[Share]] = field(default_factory=dict)
     tied: bool = False
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     facts: dict[str, object] = field(default_factory=dict)
     params_note: str = ""
 
-    def add(self, part: str, count: Count) -> None:
-        if count.total != 0:
-            self.parts[part] = self.parts.get(part, NOTHING) + count
+    def add(self, part: str, count: Count, at: Iterable[int], once: bool = False) -> None:
+        """Adds `count` to a part in each of these layers; once: the same parameters in all."""
+        layers = tuple(at)
+        if count.total != 0 and layers:
+            self.parts.setdefault(part, []).append(Share(count, layers, once))
 
 
 def norm(kind: str, width: int) -> Count:
@@ -57,10 +75,10 @@ def embed(model: Model, width: int) -> None:
     """A tied table is looked up at the bottom and multiplied at the top: counted once, and used."""
     size = model.vocab * width
     if model.tied:
-        model.add("embedding and output head (tied)", Count(size, size, size))
+        model.add("embedding and output head (tied)", matrix(size), (*FIRST, *LAST), once=True)
     else:
-        model.add("embedding", vector(size))
-        model.add("output head", Count(size, size, size))
+        model.add("embedding", vector(size), FIRST)
+        model.add("output head", matrix(size), LAST)
 
 
 def layer_count(fields: Fields) -> int:
@@ -79,10 +97,10 @@ def fill(fields: Fields, family: Family, model: Model) -> Model:
     fields.skip(*family.ignored)
     made: dict[str, Layer] = {}
     kinds = windows.kinds(fields, family, layers)
-    for kind, times in Counter(kinds).items():
+    for kind in dict.fromkeys(kinds):
         layer, count = mixing(fields, family, kind, hidden)
         made[kind] = layer
-        model.add(part_of(layer), count * times)
+        model.add(part_of(layer), count, (i for i, one in enumerate(kinds) if one == kind))
     model.layers = [made[kind] for kind in kinds]
     if any(layer.indexer_dim for layer in made.values()):
         _share_indexers(fields, family, model)
@@ -91,8 +109,10 @@ def fill(fields: Fields, family: Family, model: Model) -> Model:
     if not any(layer.num_query_heads for layer in made.values()):
         fields.skip("num_attention_heads", "num_key_value_heads", "head_dim", "sliding_window")
     add_feedforward(fields, family, model, layers)
-    model.add("norms", norm(family.norm, hidden) * (_norms(fields, family) * layers + 1))
-    model.add("activation functions", vector(family.scalars * layers))
+    each = norm(family.norm, hidden)
+    model.add("norms", each * _norms(fields, family), range(layers))
+    model.add("norms", each, LAST)
+    model.add("activation functions", vector(family.scalars), range(layers))
     _rest(fields, family, model)
     return model
 
@@ -139,7 +159,7 @@ def _share_keys_and_values(fields: Fields, family: Family, model: Model) -> None
     for i, layer in enumerate(model.layers):
         if i % factor:
             model.layers[i] = replace(layer, cache=SharedKV(i - i % factor))
-            model.add("attention", spared * -1)
+            model.add("attention", spared * -1, (i,))
 
 
 def _share_indexers(fields: Fields, family: Family, model: Model) -> None:
@@ -150,7 +170,7 @@ def _share_indexers(fields: Fields, family: Family, model: Model) -> None:
         layer if mine else replace(layer, indexer_dim=0, indexer_heads=0)
         for layer, mine in zip(model.layers, own, strict=True)
     ]
-    model.add("attention", indexer * -own.count(False))
+    model.add("attention", indexer * -1, (i for i, mine in enumerate(own) if not mine))
 
 
 def part_of(layer: Layer) -> str:
@@ -161,22 +181,24 @@ def part_of(layer: Layer) -> str:
 
 def add_feedforward(fields: Fields, family: Family, model: Model, layers: int) -> None:
     """Each layer's MLP or experts."""
-    sparse = 0
+    marks = [False] * layers
     if family.experts is not None:
-        sparse = sum(feedforward.sparse_layers(fields, family.experts, layers))
+        marks = feedforward.sparse_layers(fields, family.experts, layers)
+    sparse = [i for i, mark in enumerate(marks) if mark]
     if sparse:
-        mixture, facts = feedforward.mixture(fields, family, model.hidden)
-        model.add("experts", mixture * sparse)
+        mixture, router, facts = feedforward.mixture(fields, family, model.hidden)
+        model.add("experts", mixture, sparse)
+        model.add("router", router, sparse)
         model.facts.update(facts)
     elif family.experts is not None:
         feedforward.skip_experts(fields, family.experts)
     fields.skip("intermediate_size")
-    if sparse < layers:
+    if len(sparse) < layers:
         bias = trait(fields, family.mlp_bias)
         width = feedforward.dense_width(fields, family, model.hidden)
         one = feedforward.mlp(model.hidden, width, family.gated, bias)
         model.facts["d_ff"] = width
-        model.add("MLP", one * (layers - sparse))
+        model.add("MLP", one, (i for i, mark in enumerate(marks) if not mark))
 
 
 def _norms(fields: Fields, family: Family) -> int:
@@ -192,8 +214,8 @@ def _norms(fields: Fields, family: Family) -> int:
 def _rest(fields: Fields, family: Family, model: Model) -> None:
     if family.positions is not None:
         rows = fields.whole("max_position_embeddings", "n_positions") + family.positions
-        model.add("position embedding", vector(rows * model.hidden))
+        model.add("position embedding", vector(rows * model.hidden), FIRST)
     if family.embedding_norm:
-        model.add("norms", norm(family.norm, model.hidden))
+        model.add("norms", norm(family.norm, model.hidden), FIRST)
     if trait(fields, family.head_bias):
-        model.add("output head", vector(model.vocab))
+        model.add("output head", vector(model.vocab), LAST)

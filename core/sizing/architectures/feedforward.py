@@ -33,19 +33,19 @@ def dense_width(fields: Fields, family: Family, hidden: int) -> int:
     return fields.whole(*names)
 
 
-def mixture(fields: Fields, family: Family, hidden: int) -> tuple[Count, dict[str, object]]:
-    """Router, experts and shared experts of one layer; and what they are, under short names."""
+def mixture(fields: Fields, family: Family, hidden: int) -> tuple[Count, Count, dict[str, object]]:
+    """Of one layer: experts with shared experts, router; and what they are, under short names."""
     kind = family.experts
     assert kind is not None
     number, visited = expert_numbers(fields, kind)
     width = _alike(fields, kind.width)
     bias = kind.expert_bias or trait(fields, family.mlp_bias)
     out = experts(number, visited, mlp(hidden, width, kind.gated, bias))
-    if kind.router:
-        out += linear(hidden, number)
+    router = linear(hidden, number) if kind.router else NOTHING
     if trait(fields, kind.router_bias):
-        out += vector(number)
-    return out + _shared(fields, family, hidden, width), facts(width, number, visited)
+        router += vector(number)
+    out += _shared(fields, family, hidden, width)
+    return out, router, facts(width, number, visited)
 
 
 def _alike(fields: Fields, *names: str, minimum: int = 1) -> int:

@@ -27,16 +27,17 @@ def gemma3n(fields: Fields) -> Model:
     kinds = _kinds(fields, layers, every=5)
     heads = attention.read_heads(fields, _FAMILY, hidden)
     _attention(fields, model, kinds, dict.fromkeys(kinds, heads), keys_are_values=False)
-    for width in _widths(fields, layers):
-        model.add("MLP", feedforward.mlp(hidden, width, True))
+    for i, width in enumerate(_widths(fields, layers)):
+        model.add("MLP", feedforward.mlp(hidden, width, True), (i,))
     streams, rank = fields.whole("altup_num_inputs"), fields.whole("laurel_rank")
     fields.skip("altup_active_idx", "altup_coef_clip", "altup_correct_scale")
     altup = vector(2 * hidden) + linear(streams, streams + streams**2) + linear(hidden, streams)
     laurel = linear(hidden, rank) + linear(rank, hidden) + vector(hidden)
-    model.add("AltUp and LAuReL", (altup + laurel) * layers)
-    model.add("AltUp and LAuReL", linear(hidden, hidden) * (2 * (streams - 1)))
+    model.add("AltUp and LAuReL", altup + laurel, range(layers))
+    ends = decoder.FIRST + decoder.LAST  # into the streams, and out of them
+    model.add("AltUp and LAuReL", linear(hidden, hidden) * (streams - 1), ends)
     _per_layer_inputs(fields, model, layers)
-    model.add("norms", vector(hidden) * (4 * layers + 1))
+    _norms(model, layers)
     return model
 
 
@@ -57,13 +58,21 @@ def gemma4(fields: Fields) -> Model:
     model.facts["d_ff"] = width
     for i in range(layers):
         wide = 2 * width if double and i >= layers - shared else width
-        model.add("MLP", feedforward.mlp(hidden, wide, True))
+        model.add("MLP", feedforward.mlp(hidden, wide, True), (i,))
     if fields.flag("enable_moe_block"):
-        model.add("experts", _experts(fields, model) * layers)
+        one, router = _experts(fields, model)
+        model.add("experts", one, range(layers))
+        model.add("router", router, range(layers))
     fields.skip("num_experts", "top_k_experts", "moe_intermediate_size")
     _per_layer_inputs(fields, model, layers)
-    model.add("norms", vector(hidden) * (4 * layers + 1))
+    _norms(model, layers)
     return model
+
+
+def _norms(model: Model, layers: int) -> None:
+    """Before and after each half of a layer, and a final one."""
+    model.add("norms", vector(4 * model.hidden), range(layers))
+    model.add("norms", vector(model.hidden), decoder.LAST)
 
 
 def _kinds(fields: Fields, layers: int, every: int) -> list[str]:
@@ -126,7 +135,7 @@ def _attention(
         if i < first:
             model.layers.append(full)
             values = not (keys_are_values and kind == windows.FULL)
-            model.add("attention", _projections(fields, hidden, one, 1 + values))
+            model.add("attention", _projections(fields, hidden, one, 1 + values), (i,))
         else:
             if kind not in owners:
                 raise SizingError(
@@ -135,7 +144,7 @@ def _attention(
                 )
             cache = SharedKV(owners[kind])
             model.layers.append(Layer(cache, one.num_heads, one.key_dim, one.value_dim))
-            model.add("attention", _projections(fields, hidden, one, 0))
+            model.add("attention", _projections(fields, hidden, one, 0), (i,))
     return shared
 
 
@@ -159,14 +168,15 @@ def _per_layer_inputs(fields: Fields, model: Model, layers: int) -> None:
     rows = fields.whole("vocab_size_per_layer_input", default=model.vocab)
     if not width:
         return
-    model.add("per-layer embedding", vector(rows * layers * width))
+    model.add("per-layer embedding", vector(rows * layers * width), decoder.FIRST)
     gate = linear(model.hidden, width) + linear(width, model.hidden) + vector(model.hidden)
-    model.add("per-layer inputs", gate * layers)
-    model.add("per-layer inputs", linear(model.hidden, layers * width) + vector(width))
+    model.add("per-layer inputs", gate, range(layers))
+    into = linear(model.hidden, layers * width) + vector(width)
+    model.add("per-layer inputs", into, decoder.FIRST)
 
 
-def _experts(fields: Fields, model: Model) -> Count:
-    """Beside each layer's MLP, with norms of their own."""
+def _experts(fields: Fields, model: Model) -> tuple[Count, Count]:
+    """Beside each layer's MLP, with norms of their own; and their router."""
     hidden = model.hidden
     number = fields.whole("num_experts")
     visited = fields.whole("top_k_experts", "num_experts_per_tok")
@@ -176,4 +186,4 @@ def _experts(fields: Fields, model: Model) -> Count:
     model.facts.update({**feedforward.facts(width, number, visited), **model.facts})
     one = feedforward.mlp(hidden, width, True)
     router = linear(hidden, number) + vector(hidden + number)
-    return experts(number, visited, one) + router + vector(3 * hidden)
+    return experts(number, visited, one) + vector(3 * hidden), router

@@ -38,12 +38,12 @@ def mimo(fields: Fields) -> Model:
     }
     heads = {windows.FULL: full, windows.SLIDING: local}
     window = _mimo_window(fields)
-    for kind in kinds:
+    for i, kind in enumerate(kinds):
         model.layers.append(heads[kind].layer(window if kind == windows.SLIDING else None))
         one = replace(family, sinks=sinks[kind])
-        model.add("attention", attention.heads_count(fields, one, hidden, heads[kind]))
+        model.add("attention", attention.heads_count(fields, one, hidden, heads[kind]), (i,))
     decoder.add_feedforward(fields, family, model, layers)
-    model.add("norms", vector(hidden) * (2 * layers + 1))
+    _two_norms(model, layers)
     fields.skip("hybrid_block_size", "attention_chunk_size")
     return model
 
@@ -79,9 +79,10 @@ def longcat(fields: Fields) -> Model:
         )
     layer, count, _ = attention.read_latent(fields, family, hidden)
     model.layers = [layer] * (2 * layers)
-    model.add("attention", count * (2 * layers))
+    halves = range(2 * layers)  # each with attention, an MLP and two norms
+    model.add("attention", count, halves)
     width = fields.whole("ffn_hidden_size", "intermediate_size")
-    model.add("MLP", feedforward.mlp(hidden, width, True) * (2 * layers))
+    model.add("MLP", feedforward.mlp(hidden, width, True), halves)
     number = fields.whole("n_routed_experts")
     idle = fields.whole("zero_expert_num", default=0, minimum=0)
     visited = fields.whole("moe_topk", "num_experts_per_tok")
@@ -90,13 +91,14 @@ def longcat(fields: Fields) -> Model:
     width = fields.whole("expert_ffn_hidden_size", "moe_intermediate_size")
     one = experts(number, min(visited, number), feedforward.mlp(hidden, width, True))
     model.facts.update(feedforward.facts(width, number, min(visited, number)))
-    one += linear(hidden, number + idle, fields.flag("router_bias"))
-    model.add("experts", one * layers)
+    router = linear(hidden, number + idle, fields.flag("router_bias"))
+    model.add("experts", one, halves[::2])
+    model.add("router", router, halves[::2])
     if idle:
         model.notes.append(
             f"{idle} of {number + idle} experts do nothing: active parameters are an upper bound"
         )
-    model.add("norms", vector(hidden) * (4 * layers + 1))
+    _two_norms(model, 2 * layers)
     return model
 
 
@@ -115,15 +117,17 @@ def dbrx(fields: Fields) -> Model:
     heads = Heads(num, kv, dim, dim)
     model.layers = [heads.layer(None)] * layers
     family = Family()
-    model.add("attention", attention.heads_count(fields, family, hidden, heads) * layers)
+    every = range(layers)
+    model.add("attention", attention.heads_count(fields, family, hidden, heads), every)
     number, visited = ffn.whole("moe_num_experts"), ffn.whole("moe_top_k")
     if visited > number:
         raise SizingError(ffn.at("moe_top_k"), f"is {visited}, of {number} experts")
     width = ffn.whole("ffn_hidden_size")
     mixture = experts(number, visited, feedforward.mlp(hidden, width, True))
     model.facts.update(feedforward.facts(width, number, visited))
-    model.add("experts", (mixture + linear(hidden, number)) * layers)
-    model.add("norms", vector(hidden) * (2 * layers + 1))
+    model.add("experts", mixture, every)
+    model.add("router", linear(hidden, number), every)
+    _two_norms(model, layers)
     return model
 
 
@@ -142,12 +146,13 @@ def opt(fields: Fields) -> Model:
     model = Model(hidden, vocab, tied=fields.flag("tie_word_embeddings", default=True))
     decoder.embed(model, narrow)
     if narrow != hidden:
-        model.add("projections of embeddings", linear(narrow, hidden) + linear(hidden, narrow))
+        model.add("projections of embeddings", linear(narrow, hidden), decoder.FIRST)
+        model.add("projections of embeddings", linear(hidden, narrow), decoder.LAST)
     affine = fields.flag("layer_norm_elementwise_affine", default=True)
     decoder.fill(fields, replace(FAMILIES["opt"], norm="layer" if affine else "none"), model)
     final = fields.flag("do_layer_norm_before", default=True)
     if affine and (not final or fields.flag("_remove_final_layer_norm")):
-        model.add("norms", vector(-2 * hidden))
+        model.add("norms", vector(-2 * hidden), decoder.LAST)
     return model
 
 
@@ -182,12 +187,12 @@ def openelm(fields: Fields) -> Model:
         attention.check_groups(fields, queries[i], kvs[i], f"num_kv_heads[{i}]")
         heads = Heads(queries[i], kvs[i], dim, dim)
         model.layers.append(heads.layer(None))
-        model.add("attention", attention.heads_count(fields, family, hidden, heads))
-        model.add("MLP", _openelm_mlp(fields, hidden, factors, i))
+        model.add("attention", attention.heads_count(fields, family, hidden, heads), (i,))
+        model.add("MLP", _openelm_mlp(fields, hidden, factors, i), (i,))
     fields.skip("qkv_multipliers", "num_gqa_groups", "ffn_dim_divisor", "normalization_layer_name")
     fields.skip("activation_fn_name", "ffn_with_glu", "max_context_length", "rope_max_length")
     fields.skip("rope_freq_constant")
-    model.add("norms", vector(hidden) * (2 * layers + 1))
+    _two_norms(model, layers)
     return model
 
 
@@ -217,7 +222,6 @@ def nas(fields: Fields) -> Model:
     if blocks is None:
         raise SizingError(fields.at("block_configs"), "is missing, and the size depends on it")
     fields.skip("num_key_value_heads", "intermediate_size", "num_key_value_heads_per_layer")
-    norms = 1
     for i, block in enumerate(blocks):
         where = f"{fields.at('block_configs')}[{i}]"
         attn, ffn = _half(block, "attention", where), _half(block, "ffn", where)
@@ -225,7 +229,7 @@ def nas(fields: Fields) -> Model:
             model.layers.append(Layer(None))
         elif attn.flag("replace_with_linear"):
             model.layers.append(Layer(None))
-            model.add("linear maps", linear(hidden, hidden))
+            model.add("linear maps", linear(hidden, hidden), (i,))
         else:
             group = attn.whole("n_heads_in_group")
             if num % group:
@@ -235,12 +239,18 @@ def nas(fields: Fields) -> Model:
             heads = Heads(num, num // group, dim, dim)
             window = attn.whole_or_none("window_length")
             model.layers.append(heads.layer(window))
-            model.add("attention", attention.heads_count(fields, family, hidden, heads))
-        norms += not attn.flag("no_op")
-        norms += not ffn.flag("no_op")
-        model.add("MLP", _nas_mlp(ffn, hidden))
-    model.add("norms", vector(hidden) * norms)
+            model.add("attention", attention.heads_count(fields, family, hidden, heads), (i,))
+        halves = [attn, ffn]
+        model.add("norms", vector(hidden), [i for half in halves if not half.flag("no_op")])
+        model.add("MLP", _nas_mlp(ffn, hidden), (i,))
+    model.add("norms", vector(hidden), decoder.LAST)
     return model
+
+
+def _two_norms(model: Model, layers: int) -> None:
+    """Before and after the first half of each layer, and a final one."""
+    model.add("norms", vector(2 * model.hidden), range(layers))
+    model.add("norms", vector(model.hidden), decoder.LAST)
 
 
 def _half(block: object, name: str, where: str) -> Fields:

@@ -40,8 +40,8 @@ def _alone(fields: Fields, state: FixedState, count: Count) -> Model:
     layers = decoder.layer_count(fields)
     fields.skip("intermediate_size", "layer_types", "mixer_rms_eps", "d_inner")
     model.layers = [Layer(state)] * layers
-    model.add(SPACE, count * layers)
-    model.add("norms", vector(model.hidden) * (layers + 1))
+    model.add(SPACE, count, range(layers))
+    model.add("norms", vector(model.hidden), (*range(layers), *decoder.LAST))
     return model
 
 
@@ -61,10 +61,11 @@ def falcon_h1(fields: Fields) -> Model:
     model.layers = [
         Layer(base.cache, base.num_query_heads, base.query_dim, base.output_dim, state)
     ] * layers
-    model.add("attention", attention.heads_count(fields, family, hidden, heads) * layers)
-    model.add(SPACE, count * layers)
+    every = range(layers)
+    model.add("attention", attention.heads_count(fields, family, hidden, heads), every)
+    model.add(SPACE, count, every)
     decoder.add_feedforward(fields, family, model, layers)
-    model.add("norms", vector(hidden) * (2 * layers + 1))
+    model.add("norms", vector(hidden), (*every, *every, *decoder.LAST))
     return model
 
 
@@ -74,26 +75,26 @@ def nemotron_h(fields: Fields) -> Model:
     hidden = model.hidden
     family = Family(mlp_bias="mlp_bias", gated=False)
     letters = _pattern(fields)
-    made: dict[str, tuple[Layer, str, Count]] = {}
+    made: dict[str, tuple[Layer, dict[str, Count]]] = {}
     if "M" in letters:
         state, count = mixers.mamba2(fields, hidden)
-        made["M"] = Layer(state), SPACE, count
+        made["M"] = Layer(state), {SPACE: count}
     if "*" in letters:
         heads = attention.read_heads(fields, family, hidden)
         count = attention.heads_count(fields, family, hidden, heads)
-        made["*"] = heads.layer(None), "attention", count
+        made["*"] = heads.layer(None), {"attention": count}
     if "-" in letters:
         width = fields.whole("intermediate_size")
         bias = fields.flag("mlp_bias")
-        made["-"] = Layer(None), "MLP", feedforward.mlp(hidden, width, False, bias)
+        made["-"] = Layer(None), {"MLP": feedforward.mlp(hidden, width, False, bias)}
     if "E" in letters:
-        made["E"] = Layer(None), "experts", _nemotron_experts(fields, model)
-    for letter in letters:
-        layer, part, count = made[letter]
-        model.layers.append(layer)
-        model.add(part, count)
+        made["E"] = Layer(None), _nemotron_experts(fields, model)
+    model.layers = [made[letter][0] for letter in letters]
+    for letter, (_, parts) in made.items():
+        for part, count in parts.items():
+            model.add(part, count, (i for i, one in enumerate(letters) if one == letter))
     _skip_unused(fields, set(letters))
-    model.add("norms", vector(hidden) * (len(letters) + 1))
+    model.add("norms", vector(hidden), (*range(len(letters)), *decoder.LAST))
     return model
 
 
@@ -129,7 +130,7 @@ def _pattern(fields: Fields) -> str:
     return letters
 
 
-def _nemotron_experts(fields: Fields, model: Model) -> Count:
+def _nemotron_experts(fields: Fields, model: Model) -> dict[str, Count]:
     hidden = model.hidden
     kind = Experts(count="n_routed_experts", gated=False)
     number, visited = feedforward.expert_numbers(fields, kind)
@@ -139,14 +140,13 @@ def _nemotron_experts(fields: Fields, model: Model) -> Count:
     bias = fields.flag("mlp_bias")
     inner = latent or hidden
     count = experts(number, visited, linear(inner, width) + linear(width, inner))
-    count += linear(hidden, number)
     fields.skip("n_shared_experts", "moe_shared_expert_overlap")
     shared = fields.whole("moe_shared_expert_intermediate_size", default=0, minimum=0)
     if shared:
         count += feedforward.mlp(hidden, shared, False, bias)
     if latent:
         count += linear(hidden, latent, bias) + linear(latent, hidden, bias)
-    return count
+    return {"experts": count, "router": linear(hidden, number)}
 
 
 _OF_BLOCK = {
@@ -195,7 +195,7 @@ def zamba2(fields: Fields) -> Model:
 
 def _zamba(fields: Fields, kinds: list[str], state: FixedState, count: Count, blocks: int) -> Model:
     model = decoder.start(fields)
-    hidden, layers, uses = model.hidden, len(kinds), kinds.count(windows.HYBRID)
+    hidden, layers = model.hidden, len(kinds)
     if set(kinds) - {windows.LINEAR, windows.HYBRID}:
         raise SizingError(fields.at("layers_block_type"), "must hold mamba and hybrid only")
     wide = fields.whole("attention_hidden_size", default=2 * hidden)
@@ -207,20 +207,21 @@ def _zamba(fields: Fields, kinds: list[str], state: FixedState, count: Count, bl
     base = heads.layer(None)
     hybrid = Layer(base.cache, num, dim, dim, state)
     model.layers = [hybrid if kind == windows.HYBRID else Layer(state) for kind in kinds]
-    model.add(SPACE, count * layers)
+    model.add(SPACE, count, range(layers))
     block = linear(wide, heads.query_width) + linear(wide, 2 * kv * dim)
     block += linear(heads.query_width, hidden)
     width = fields.whole("intermediate_size", default=4 * hidden)
     block += feedforward.mlp(hidden, width, True, fields.flag("add_bias_linear"))
-    shared = min(blocks, uses)
-    if shared:
-        block += vector(wide + hidden)
-        once = Count(block.total * shared, block.active * shared, block.matmul * uses)
-        model.add("shared attention and MLP", once)
-        model.add("projections into hybrid layers", linear(hidden, hidden) * uses)
-        model.add("adapters", _adapters(fields, hidden, wide, width) * uses)
+    block += vector(wide + hidden)
+    users = [i for i, kind in enumerate(kinds) if kind == windows.HYBRID]
+    for first in range(min(blocks, len(users))):
+        turns = users[first::blocks]
+        model.add("shared attention and MLP", block.used_again(len(turns) - 1), turns, once=True)
+    if users:
+        model.add("projections into hybrid layers", linear(hidden, hidden), users)
+        model.add("adapters", _adapters(fields, hidden, wide, width), users)
     model.facts["d_ff"] = width
-    model.add("norms", vector(hidden) * (layers + 1))
+    model.add("norms", vector(hidden), (*range(layers), *decoder.LAST))
     return model
 
 
