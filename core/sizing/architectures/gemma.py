@@ -63,6 +63,7 @@ def gemma4(fields: Fields) -> Model:
     fields.skip("num_experts", "top_k_experts", "moe_intermediate_size")
     _per_layer_inputs(fields, model, layers)
     model.add("norms", vector(hidden) * (4 * layers + 1))
+    model.add("scales of layers", vector(layers))
     return model
 
 

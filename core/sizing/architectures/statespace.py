@@ -139,7 +139,7 @@ def _nemotron_experts(fields: Fields, model: Model) -> Count:
     bias = fields.flag("mlp_bias")
     inner = latent or hidden
     count = experts(number, visited, linear(inner, width) + linear(width, inner))
-    count += linear(hidden, number)
+    count += linear(hidden, number) + vector(number)
     fields.skip("n_shared_experts", "moe_shared_expert_overlap")
     shared = fields.whole("moe_shared_expert_intermediate_size", default=0, minimum=0)
     if shared:
