@@ -163,7 +163,9 @@ def test_parameters_are_in_the_layers_where_they_are(kind):
     config = tiny_models.config_of(kind, tie_word_embeddings=False)
     spec = model_from_config(tiny_models.as_published(config))
     expected = Counter()
-    for name, tensor in tiny_models.empty_model(config).named_parameters():
+    model = tiny_models.empty_model(config)
+    learned = (item for item in model.named_buffers() if item[0].endswith(LEARNED))
+    for name, tensor in (*model.named_parameters(), *learned):
         expected[layer_of(name, spec.num_layers)] += tensor.numel()
     for i in range(spec.num_layers):
         assert sum(sum(part.within(i, i + 1)) for part in spec.parts) == expected[i], i
