@@ -92,7 +92,7 @@ def make_app(host: EngineHost, token: str | None) -> Starlette:
             await asyncio.wait_for(submitted, SUBMIT_S)
         except TimeoutError:
             outbox.close()
-            raise Busy("the engine has not answered; it may hang", 10) from None
+            raise Busy("the engine has not answered; it may hang", 10, 503) from None
         return _run_response(request, outbox, host, limits)
 
     async def scenario(request: Request) -> Response:
@@ -174,7 +174,7 @@ def _ready(host: EngineHost) -> Any:
     state = host.state()
     if state in ("ready", "busy") and host.runner is not None:
         return host.runner
-    raise Busy(f"the engine is {state}", 2 if state == "starting" else 10)
+    raise Busy(f"the engine is {state}", 2 if state == "starting" else 10, 503)
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
@@ -211,8 +211,7 @@ async def _not_found(request: Request, exc: Any) -> Response:
 
 
 async def _busy(request: Request, exc: Any) -> Response:
-    cannot = str(exc).startswith("the engine")
-    answer = _error(503 if cannot else 429, str(exc))
+    answer = _error(exc.status, str(exc))
     answer.headers["Retry-After"] = str(exc.retry_after_s)
     return answer
 

@@ -32,11 +32,15 @@ class Limits:
 
 
 class Busy(Exception):
-    """Full at present. retry_after_s: when it is worth asking again."""
+    """Not now. status: 429 when it is full, 503 when it cannot serve anybody.
 
-    def __init__(self, message: str, retry_after_s: int) -> None:
+    retry_after_s: when it is worth asking again.
+    """
+
+    def __init__(self, message: str, retry_after_s: int, status: int = 429) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.status = status
 
 
 def check_scenario(scenario: Scenario, limits: Limits) -> None:

@@ -18,7 +18,7 @@ from core.client import EngineClient
 
 pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent.parent / "model"))
-import tiny_llama  # noqa: E402
+import tiny_llama
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOKEN = "a token for tests"
@@ -81,9 +81,9 @@ def tiny_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Serve = Callable[..., Served]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def serve(tiny_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
-    """Start engine processes; they end with the module."""
+    """Start engine processes; they end with the session."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*more: str, step_s: float = 0.0, wait: bool = True) -> Served:
@@ -112,13 +112,13 @@ def serve(tiny_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             stream.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def engine(serve: Serve) -> Served:
     """One engine at full speed."""
     return serve()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def slow(serve: Serve) -> Served:
     """One whose steps take 30 ms more."""
     return serve("--max-live", "16", "--max-queued", "3", step_s=0.03)

@@ -236,7 +236,7 @@ def test_a_reader_that_stops_reading_holds_up_nobody(fragile: Served) -> None:
     deaf = []
     sockets = num_sockets(served.process.pid)
     before = resident_bytes(served.process.pid)
-    for _ in range(6):
+    for _ in range(2):
         reader = socket.socket()
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         reader.connect(("127.0.0.1", served.port))
@@ -247,7 +247,7 @@ def test_a_reader_that_stops_reading_holds_up_nobody(fragile: Served) -> None:
     assert end_of(served.client().live({**LONG, "max_tokens": 20}))["end"] == "finished"
     assert time.monotonic() - started < 20
     health = served.until(idle)
-    assert health["steps"] - steps < 6 * 240, "they were given up before they were done"
+    assert health["steps"] - steps < 2 * 240, "they were given up before they were done"
     assert resident_bytes(served.process.pid) - before < 40_000_000
     wait_for(
         lambda: {"sockets": num_sockets(served.process.pid)}, lambda a: a["sockets"] <= sockets

@@ -84,8 +84,10 @@ def read_events(answer: http.client.HTTPResponse) -> Iterator[Event]:
 
 
 @pytest.fixture(scope="module")
-def slow_app(serve: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[App, Served]]:
-    served = serve(step_s=0.03)
+def slow_app(
+    slow: Served, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[App, Served]]:
+    served = slow
     named = {"KV_SCOPE_ENGINE_URL": served.url, "KV_SCOPE_ENGINE_TOKEN": TOKEN}
     with running(tmp_path_factory.mktemp("app"), engine=named) as app:
         wait_for(Browser(app).status, lambda status: status["state"] == "ready")

@@ -89,6 +89,7 @@ def test_it_is_started_again_after_whatever_ends_it(folder: Path, tiny_dir: Path
     assert supervisor.client() is None
 
 
+@pytest.mark.slow
 def test_a_step_that_hangs_ends_the_process(folder: Path, tiny_dir: Path) -> None:
     with supervised(command(tiny_dir, "--step-timeout", "1")) as supervisor:
         until(lambda: supervisor.seen.state == "ready")
@@ -123,8 +124,8 @@ def test_without_a_model_there_is_none_until_there_is_one(folder: Path, tiny_dir
         until(lambda: supervisor.seen.state == "ready")
 
 
-def test_a_named_engine_is_only_looked_at(serve: Any) -> None:
-    served: Served = serve()
+def test_a_named_engine_is_only_looked_at(engine: Served) -> None:
+    served = engine
     with supervised([], url=served.url, token=TOKEN) as supervisor:
         until(lambda: supervisor.seen.state == "ready")
         assert ask(supervisor) == "finished" and supervisor.pid is None

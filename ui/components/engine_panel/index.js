@@ -37,7 +37,8 @@ export function linesOf(status, names) {
   const model = names[source.model] ?? source.model;
   const lines = [
     [source.device, model, DTYPES[source.dtype] ?? source.dtype].filter(Boolean).join(", "),
-    `${live.running ?? 0} running, ${live.waiting ?? 0} waiting, ${queue} in the queue`,
+    `${live.running ?? 0} running, ${live.waiting ?? 0} waiting`,
+    `${queue} ${queue === 1 ? "scenario" : "scenarios"} queued`,
   ];
   if (load?.load_1m !== null && load?.load_1m !== undefined) lines.push(`load ${load.load_1m.toFixed(1)} on ${load.cores} ${load.cores === 1 ? "core" : "cores"}`);
   const other = load?.other_work ?? 0;
