@@ -120,6 +120,9 @@ def test_every_readers_run_reduces_and_tells_nothing_of_others(host: EngineHost)
         hidden = run.header["hidden_token"]
         for name, prompt in run.header["prompts"].items():
             assert name == "A" or set(prompt) <= {hidden}
+        for event in (event for step in run.steps for event in step["events"]):
+            if "token" in event:
+                assert (event["token"] == hidden) == (event["request"] != "A")
         for name, result in run.results.items():
             mine = [
                 event["token"]

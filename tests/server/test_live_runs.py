@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from core.client import EngineRefusedError
+from core.server import load
+from core.server.live import note_other_work
+from core.server.load import OtherWork
 from core.server.outbox import Outbox
 from core.simulate import simulate
 from core.trace.run import Run
@@ -183,6 +188,23 @@ def test_an_outbox_wakes_its_reader_from_another_thread() -> None:
     started = time.monotonic()
     assert asyncio.run(read()) == ("step", 7)
     assert time.monotonic() - started < 2
+
+
+def test_other_work_is_what_the_machine_did_and_this_process_did_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = sum(os.times()[:2])
+    readings = iter([(100.0, 200.0), (101.0 + own, 202.0), None])
+    monkeypatch.setattr(load, "_machine_s", lambda: next(readings))
+    monkeypatch.setattr(load, "_EVERY_S", 0.0)
+    monkeypatch.setattr(load.os, "times", lambda: SimpleNamespace(user=own, system=0.0))
+    other = OtherWork()
+    own *= 2  # of the 1 + own seconds that were busy, own were this process's
+    share = other.share()
+    assert share == pytest.approx(0.5)
+    record: dict[str, Any] = {}
+    note_other_work(record, other)
+    assert record == {"beside": 0.5}, "the last one known, where the machine no longer says"
 
 
 def test_a_recorded_run_comes_in_the_same_messages() -> None:
