@@ -1,4 +1,4 @@
-"""`python -m bench load`: many visitors at once, a click a second each, with the engine idle and busy.
+"""`python -m bench load`: many visitors at once, a click a second each; engine idle, then busy.
 
 The visitors are websocket clients (`bench.visitor`) in this process, on the machine of the server
 that they measure, so what they cost is in the figures too. A click is due at its time whether or
@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -24,6 +24,7 @@ from bench.figures import Figure, Report, flat, measured
 from bench.live_load import LiveLoad
 from bench.other_work import look_around
 from bench.processes import Served, app, engine
+from bench.timing import Timing
 from bench.visitor import PrefillVisitor, QuizVisitor
 from core.errors import KVScopeError
 from core.trace.run import host
@@ -93,7 +94,7 @@ def _settings(args: argparse.Namespace, served: Served | None) -> dict[str, Any]
         "app": f"kv-scope {VERSION}, streamlit {streamlit.__version__}, one process",
         "machine": f"{host()['cpu']}, {host()['cores']} cores; the visitors run on it too",
         "load_average": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
-        "visitors": f"{args.sessions}, a click every {EVERY_S:g} s each, timed from when it was due",
+        "visitors": f"{args.sessions}, a click a second each, timed from when it was due",
         "measured_for": f"{args.seconds:g} s a page",
         "engine": "none" if served is None else f"{args.model}, bfloat16, 1 thread",
     }
@@ -109,8 +110,8 @@ async def _measure(
             load = stack.enter_context(LiveLoad(served)) if busy and served is not None else None
             state = "no engine" if served is None else "engine busy" if busy else "engine idle"
             for kind in KINDS:
-                figure = await _clicks(kind, args, pages, state, judged=not busy)
-                report.add(figure)
+                async for figure in _clicks(kind, args, pages, state, judged=not busy):
+                    report.add(figure)
             if load is not None:
                 report.note(engine_steps_a_second=load.steps_per_second())
     if args.minutes:
@@ -119,19 +120,22 @@ async def _measure(
 
 async def _clicks(
     kind: Kind, args: argparse.Namespace, pages: Served, state: str, *, judged: bool
-) -> Figure:
+) -> AsyncIterator[Figure]:
+    """How long clicks took, and what one cost the app: that does not depend on other work."""
     samples: list[float] = []
     async with _crowd([kind] * args.sessions, pages, samples):
         await asyncio.sleep(SETTLE_S)
         samples.clear()
+        worked = pages.processor_s()
         await asyncio.sleep(args.seconds)
+        worked = pages.processor_s() - worked
         times = [1e3 * seconds for seconds in samples]
     if not times:
         raise KVScopeError(f"{kind.name}: no click was answered in {args.seconds:g} s")
     figure = measured(f"{kind.name}, {state}", "ms", times, kind.most, judge="p95")
-    if judged:
-        return figure
-    return Figure(figure.name, "ms", figure.value, figure.p95, figure.samples)
+    yield figure if judged else replace(figure, target=None, met=None)
+    share = 1e3 * worked / len(times)
+    yield Figure("    processor time of the app a click", "ms", Timing.of([share]))
 
 
 async def _memory(args: argparse.Namespace, pages: Served) -> Figure:

@@ -22,7 +22,7 @@ START_S = 120
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """url: without a slash at the end. token: the bearer token; empty for the app, which has none."""
+    """url: without a slash at the end. token: the bearer token; empty for the app."""
 
     url: str
     pid: int
@@ -35,6 +35,15 @@ class Served:
         except OSError:
             return 0.0
         return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def processor_s(self) -> float:
+        """Processor time that the process has taken, in seconds (Linux; 0 elsewhere)."""
+        try:
+            text = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return 0.0
+        fields = text.rpartition(")")[2].split()  # the name before it may hold anything
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class NotStartedError(KVScopeError):
@@ -105,7 +114,9 @@ def _wait(process: subprocess.Popen[bytes], url: str, headers: dict[str, str]) -
     end = time.monotonic() + START_S
     while time.monotonic() < end and process.poll() is None:
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5) as a:
+            with urllib.request.urlopen(
+                urllib.request.Request(url, headers=headers), timeout=5
+            ) as a:
                 body = a.read()
             if not body.startswith(b"{") or json.loads(body).get("status") not in ("starting",):
                 return

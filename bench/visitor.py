@@ -1,8 +1,8 @@
 """A visitor without a browser: a websocket client that speaks Streamlit's own protocol.
 
-It does what Streamlit's page does: one connection, widget values sent with each rerun, answered when
-the script has finished, and messages that it has been sent before named by their hash. What a
-browser would draw is not drawn, so that fifty visitors fit beside the server on a small machine.
+It does what Streamlit's page does: one connection; widget values sent with each rerun, which is
+answered when the script has finished; messages that came before named by their hash. What a browser
+would draw is not drawn, so that fifty visitors fit beside the server on a small machine.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class QuizVisitor(Visitor):
 
 
 class PrefillVisitor(Visitor):
-    """Writes another number into the prediction: every step runs the whole page, charts included."""
+    """Writes another number into the prediction: each time the whole page runs, charts included."""
 
     PAGE = "prefill_decode"
 

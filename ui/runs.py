@@ -10,6 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ def recorded(name: str) -> Played:
     return _recorded(str(path), path.stat().st_mtime_ns)
 
 
-@st.cache_resource(ttl=3600, max_entries=16, show_spinner=False)
+@st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 def _recorded(path: str, mtime_ns: int) -> Played:
     from core.trace.run import read_run
 
@@ -179,15 +180,29 @@ def _recorded(path: str, mtime_ns: int) -> Played:
 
 def list_recorded() -> list[Recorded]:
     """Every recorded run that can be read. A damaged one is left out: it must not hide the rest."""
-    out = []
+    stamps = []
     for name in recorded_names():
+        path = recorded_path(name)
         try:
-            header = recorded(name).header
+            if path is not None:
+                stamps.append((name, str(path), path.stat().st_mtime_ns))
+        except OSError:
+            continue  # taken away just now
+    return list(_listed(tuple(stamps)))
+
+
+@lru_cache(maxsize=4)
+def _listed(stamps: tuple[tuple[str, str, int], ...]) -> tuple[Recorded, ...]:
+    """The list, made anew only when a file of it has changed: every run of every page asks."""
+    out = []
+    for name, path, mtime_ns in stamps:
+        try:
+            header = _recorded(path, mtime_ns).header
         except KVScopeError:
             continue
         title = header["scenario"].get("name") or name
         out.append(Recorded(name, title, label(header)[1]))
-    return out
+    return tuple(out)
 
 
 SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}

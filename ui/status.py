@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import time
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 MODEL_NAME = "SmolLM2-135M-Instruct"
+LOOK_AGAIN_S = 5
+"""How old an answer about the disk may be: every run of every page asks, and most ask in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,12 @@ def version() -> str:
     return VERSION
 
 
+@cache
 def torch_version() -> str | None:
-    """The installed torch, from its metadata: importing it costs 200 MiB and more than a second."""
+    """The installed torch, from its metadata: importing it costs 200 MiB and more than a second.
+
+    Looked up once a process: reading the metadata costs as much as drawing a small page.
+    """
     try:
         if importlib.util.find_spec("torch") is None:
             return None
@@ -64,4 +72,10 @@ def cores() -> int:
 
 
 def engine_state() -> EngineState:
-    return EngineState(torch_version(), model_fetched(), cores())
+    return EngineState(torch_version(), _fetched(int(time.monotonic() / LOOK_AGAIN_S)), cores())
+
+
+@lru_cache(maxsize=1)
+def _fetched(tick: int) -> bool:
+    """`model_fetched`, at most once a tick."""
+    return model_fetched()

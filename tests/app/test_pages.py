@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from core.scenario import Scenario
 from tests.app.conftest import Open, text_of
 from ui import catalogue, forms, links
+from ui.kit import code
 
 
 def test_home_opens(open_page: Open) -> None:
@@ -232,5 +233,8 @@ def test_a_recorded_run_plays_and_is_labelled(
 
 def test_code_is_shown_from_its_source(open_page: Open) -> None:
     at: AppTest = open_page("block_pool")
+    assert not at.code  # it is sent when it is asked for
+    at.session_state[code.KEY] = True
+    at.run()
     shown = [c.value for c in at.code]
     assert any("def allocate_slots" in value for value in shown)

@@ -41,13 +41,14 @@ def recorded() -> list[runs.Recorded]:
 
 def bench_data(words: Lesson, place: dict[str, Any], *, present: bool) -> dict[str, Any]:
     """For `live_run`. The same call gives equal data, so that a rerun sends nothing."""
-    names = [item.name for item in recorded()]
+    runs_here = recorded()
+    names = [item.name for item in runs_here]
     stand_ins = {
         key: [name for name in wanted if name in names] for key, wanted in STAND_INS.items()
     }
     first = FIRST if FIRST in names else next(iter(names), None)
     return {
-        "recorded": [{"name": item.name, "title": item.title} for item in recorded()],
+        "recorded": [{"name": item.name, "title": item.title} for item in runs_here],
         "first": first,
         "experiments": {
             key: found if len(found) == len(STAND_INS[key]) else []

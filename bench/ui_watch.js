@@ -1,0 +1,64 @@
+// Runs in the page before anything of it: when is something there, and painted?
+// Components keep their elements in shadow roots, so every root is noted as it is made.
+(() => {
+  const roots = [document];
+  const attach = Element.prototype.attachShadow;
+  Element.prototype.attachShadow = function (init) {
+    const root = attach.call(this, init);
+    roots.push(root);
+    return root;
+  };
+  const find = (selector) => {
+    for (const root of roots) {
+      const found = root.querySelector(selector);
+      if (found && found.checkVisibility()) return found;
+    }
+    return null;
+  };
+  // After the frame in which it is there has been drawn: milliseconds since the navigation began.
+  const painted = (selector) =>
+    new Promise((done) => {
+      const look = () => {
+        if (!find(selector)) return void requestAnimationFrame(look);
+        requestAnimationFrame(() => {
+          const after = new MessageChannel();
+          after.port1.onmessage = () => done(performance.now());
+          after.port2.postMessage(0);
+        });
+      };
+      look();
+    });
+  // Milliseconds of every step of the player, one a frame: reducing alone, and with the drawing.
+  const steps = async (most) => {
+    const { player } = find(".kv-host");
+    const seek = player.cursor.seek;
+    let reduced = 0;
+    player.cursor.seek = function (k) {
+      const started = performance.now();
+      const state = seek.call(this, k);
+      reduced += performance.now() - started;
+      return state;
+    };
+    const out = [];
+    player.go(0);
+    for (let k = 1; k <= Math.min(most, player.last); k++) {
+      await new Promise(requestAnimationFrame);
+      reduced = 0;
+      const started = performance.now();
+      player.go(k);
+      out.push([reduced, performance.now() - started]);
+    }
+    delete player.cursor.seek;
+    return out;
+  };
+  // Milliseconds from a key to the paint that shows its effect, by the browser's own account, which
+  // names only those above 16 ms, in steps of 8.
+  const presses = { count: 0, slow: [] };
+  const listen = () => {
+    document.addEventListener("keydown", () => presses.count++, true);
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) if (entry.name === "keydown") presses.slow.push(entry.duration);
+    }).observe({ type: "event", durationThreshold: 16 });
+  };
+  window.kvBench = { find, painted, steps, listen, presses };
+})();
