@@ -54,6 +54,11 @@ def test_figures_of_the_h100() -> None:
     assert "fp8" not in gpus.get("a100-sxm4-80").peaks
 
 
+def test_int4_of_the_l40s_is_that_of_nvidias_sheet() -> None:
+    gpu = gpus.get("l40s")
+    assert (gpu.peaks["int4"], gpu.sparse_peaks["int4"]) == (733e12, 1466e12)
+
+
 def test_a_name_that_is_not_there_is_met_with_near_ones() -> None:
     with pytest.raises(SizingError, match="did you mean h100-sxm5 or h100-pcie"):
         gpus.get("h100")
