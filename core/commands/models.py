@@ -50,12 +50,14 @@ def run(args: argparse.Namespace) -> int:
         state = row["path"] or f"not fetched: python -m core models fetch {row['name']}"
         print(f"{row['name']}  {row['title']}, {row['license']}  {state}")
     print("\nFor size and calc; * has an architecture that the engine runs, given its directory:")
+    width = 1 + max((len(row["name"]) for row in sized), default=0)
     for row in sized:
         mark = "*" if row["engine"] else " "
+        name = f"{row['name']} "
         params = "?" if row["params"] is None else f"{row['params'] / 1e9:.2f}B"
         per_token = f"{row['kv_bytes_per_token']:,} B"
         print(
-            f"{mark} {row['name']:<22}{row['attention']:<34}{row['layers']:>4} layers"
+            f"{mark} {name:<{width}}{row['attention']:<34}{row['layers']:>4} layers"
             f"{params:>10}{per_token:>14} a token in bf16"
         )
     return 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,35 @@ _LARGEST_LIST = 100_000
 _HUGE = 10**40
 
 
+UNITS = {
+    **dict.fromkeys(("bandwidth", "link_bytes_per_s"), "B/s one way"),
+    "flops": "FLOP/s",
+    "intensity": "FLOP/B",
+    **dict.fromkeys(("weight_bytes", "bytes_per_token", "pool_bytes", "overhead_bytes"), "B"),
+    **dict.fromkeys(("scale_bytes", "zero_bytes", "act_bytes", "per_gpu_pool_bytes"), "B"),
+    **dict.fromkeys(("pool_gib", "total_gib", "weights_gib", "overhead_gib"), "GiB"),
+    **dict.fromkeys(("latency_s", "overhead_s", "prefill_s", "reload_s", "seconds"), "s"),
+    **dict.fromkeys(("step_s", "transfer_s"), "s"),
+    **dict.fromkeys(("requests_per_s", "rps"), "requests/s"),
+    "requests_per_day": "requests/day",
+    "tokens_per_s": "tok/s",
+    "tokens_per_s_per_gpu": "tok/s",
+    "tokens_per_day": "tokens/day",
+    "tokens_per_request": "tokens",
+    "price_per_gb": "$/GB",
+    "price_per_gb_hour": "$/GB/h",
+    "price_per_gpu_hour": "$/h",
+    "params": "parameters",
+    **dict.fromkeys(("hidden_fraction", "reduction", "target", "utilization"), "0 to 1"),
+    **dict.fromkeys(("ceiling", "h", "mfu", "mbu", "gpu_memory_utilization"), "0 to 1"),
+    **dict.fromkeys(("headroom", "margin"), "a factor"),
+    "exponent": "of Zipf's law",
+    "used": "tokens",
+    "value": "from_",
+}
+"""What a number is counted in, by the name of the input; whole counts say it by their name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One input: its name, the types that it may have, whether it may be null or left out."""
@@ -49,13 +79,18 @@ class Parameter:
     def type_name(self) -> str:
         return " | ".join(_type_name(one) for one in self.types)
 
+    @property
+    def unit(self) -> str:
+        """Of the number, if it has one that its name does not already say."""
+        return UNITS.get(self.name, "") if {int, float} & {*self.types} else ""
+
     def __str__(self) -> str:
-        """As a signature shows it: `tokens: int`, `tp: int = 1`, `model | config`."""
+        """As a signature shows it: `tokens: int`, `flops: float [FLOP/s]`, `model | config`."""
         if self.is_model:
             return "model | config" if self.required else "[model | config]"
-        if self.required:
-            return f"{self.name}: {self.type_name}"
-        return f"{self.name}: {self.type_name} = {json.dumps(self.default)}"
+        unit = f" [{self.unit}]" if self.unit else ""
+        stated = f"{self.name}: {self.type_name}{unit}"
+        return stated if self.required else f"{stated} = {json.dumps(self.default)}"
 
 
 @cache
@@ -248,7 +283,8 @@ def _any_of(kind: Any, value: Any, path: str) -> Any:
 
 def _whole(value: Any, path: str) -> int:
     """Whole, and small enough to be printed; what is too much the function itself knows."""
-    if type(value) is int and abs(value) >= _HUGE:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and math.isfinite(value) and abs(value) >= _HUGE:
         raise SizingError(path, f"is too large: {checks.shown(value)}")
     return checks.whole(value, path, -_HUGE, _HUGE)
 

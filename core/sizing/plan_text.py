@@ -135,7 +135,8 @@ def quantity(result: Result) -> str:
     if value is None:
         return "none"
     if unit == "B":
-        return f"{value:,} B" if value < 1000 else f"{value:,.12g} B = {both(value)}"
+        exact = f"{value:,}" if isinstance(value, int) else f"{value:,.12g}"
+        return f"{exact} B" if value < 1000 else f"{exact} B = {both(value)}"
     if unit == "s":
         return f"{value * 1000:,.4g} ms" if value < 1 else f"{value:,.4g} s"
     shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
 from fractions import Fraction
+from typing import NoReturn
 
 from core.sizing import checks
 from core.sizing.errors import SizingError
@@ -46,7 +49,7 @@ def convert(value: float, from_: str, to: str) -> Result:
             kind = "rate" if table is SIZES else "size"
             if isinstance(unit, str) and unit in other:
                 raise SizingError(path, f"{unit} is a {kind}, and {from_} is not")
-            checks.choice(unit, path, tuple(table))
+            _refuse(unit, path, table)
     amount = exact(value, "value", minimum=-float("inf"))
     factor = table[from_] / table[to]
     out = plain(amount * factor)
@@ -56,6 +59,20 @@ def convert(value: float, from_: str, to: str) -> Result:
         symbols(("x", "the amount", value, from_), ("f", f"{to} in one {from_}", plain(factor))),
         (Step("x · f", f"{value} · {_shown(factor)}", out, to),),
     )
+
+
+def _refuse(unit: object, path: str, table: dict[str, Fraction]) -> NoReturn:
+    """An unknown unit, with those that may be meant: Gb is Gbit, gib is GiB or Gibit."""
+    meant = []
+    if isinstance(unit, str):
+        bits = re.sub(r"(?<=[kMGTPi])b(?=$|/)|^b(?=$|/)", "bit", unit)
+        plain = unit.replace("ps", "/s").replace("bit", "b").lower()
+        same = [one for one in table if one.replace("bit", "b").lower() == plain]
+        meant = [one for one in (bits, *same) if one in table]
+        meant = meant or get_close_matches(unit[:20], table, 3)
+    shown = checks.shown(unit)
+    hint = f"did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else ""
+    raise SizingError(path, f"there is no unit {shown}; {hint or 'known: ' + ', '.join(table)}")
 
 
 def _shown(factor: Fraction) -> str:

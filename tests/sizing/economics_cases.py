@@ -149,6 +149,7 @@ CASES: list[Case] = [
     (achieved_mbu, {"model": LLAMA, "gpu": H100, "n_gpu": 8, "seconds": 0.012, "batch": 64}),
     (kv_transfer_time, {**_MOVE, "bandwidth": 50e9, "links": 2, "latency_s": 1e-5}),
     (pcie_bandwidth, {"gen": 5}),
+    (pcie_bandwidth, {"gen": 6}),
     (pcie_bandwidth, {"gen": 2, "kind": "theoretical_both_ways"}),
     (disagg_bandwidth, {**_MOVE, "rps": 12.5}),
     (disagg_rps_per_link, {**_MOVE, "link_bytes_per_s": 50e9}),

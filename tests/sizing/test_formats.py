@@ -89,10 +89,26 @@ def test_a_size_is_not_a_rate() -> None:
     with pytest.raises(SizingError, match="GB/s is a rate") as caught:
         units.convert(1, "GB", "GB/s")
     assert caught.value.path == "to"
-    with pytest.raises(SizingError, match="must be one of"):
-        units.convert(1, "GB", "Gb")
     with pytest.raises(SizingError):
         units.convert(float("nan"), "GB", "B")
+
+
+@pytest.mark.parametrize(
+    ("from_", "given", "hint"),
+    [
+        ("GB/s", "Gb/s", "did you mean Gbit/s or GB/s?"),
+        ("GB", "Gb", "did you mean Gbit or GB?"),
+        ("GB", "b", "did you mean bit or B?"),
+        ("GB", "gib", "did you mean GiB or Gibit?"),
+        ("GB/s", "GBps", "did you mean GB/s or Gbit/s?"),
+        ("GB", "xyz", "known: B, kB"),
+        ("GB", None, "known: B, kB"),
+    ],
+)
+def test_an_unknown_unit_is_met_with_what_may_be_meant(from_: str, given: str, hint: str) -> None:
+    with pytest.raises(SizingError) as caught:
+        units.convert(1, from_, given)
+    assert caught.value.path == "to" and hint in caught.value.message
 
 
 def test_both_units_are_shown_apart() -> None:
