@@ -173,10 +173,46 @@ def test_an_unknown_architecture_with_states_is_refused():
 
 
 def test_what_generates_no_text_is_refused():
-    bert = {**LLAMA, "model_type": "bert", "architectures": ["BertForMaskedLM"]}
-    assert refused(bert) == "config.architectures"
+    masked = {**LLAMA, "model_type": "newcomer", "architectures": ["NewForMaskedLM"]}
+    assert refused(masked) == "config.architectures"
+    assert refused({**LLAMA, "model_type": "bert"}) == "config.model_type"
+    assert model_from_config({**LLAMA, "model_type": "bert", "is_decoder": True}).layers
+    assert refused({**LLAMA, "model_type": "whisper"}) == "config.model_type"
     assert refused({**LLAMA, "model_type": "t5", "is_encoder_decoder": True}) == (
         "config.is_encoder_decoder"
+    )
+
+
+@pytest.mark.parametrize("kind", ["LLAMA ", "Llama", "qwen-3", "minimax_M1", "DeepSeek_V3"])
+def test_a_misspelled_architecture_is_not_taken_for_a_new_one(kind):
+    with pytest.raises(SizingError, match="is not spelled as in any config; '") as caught:
+        model_from_config({**LLAMA, "model_type": kind})
+    assert caught.value.path == "config.model_type"
+
+
+def test_a_refusal_of_a_known_architecture_says_why():
+    text = {**LLAMA, "model_type": "mllama_text_model", "cross_attention_layers": [3, 8]}
+    config = {"model_type": "mllama", "text_config": text}
+    with pytest.raises(SizingError, match="keys and values of the images") as caught:
+        model_from_config(config)
+    assert caught.value.path == "config.text_config.model_type"
+    first = {"model_type": "chatglm", "num_layers": 28, "position_encoding_2d": True}
+    with pytest.raises(SizingError, match="of the first ChatGLM"):
+        model_from_config(first)
+
+
+MPT = {"model_type": "mpt", "d_model": 4096, "n_heads": 32, "n_layers": 32, "vocab_size": 50432}
+
+
+def test_kv_heads_that_contradict_the_kind_of_attention_are_refused():
+    assert refused({**MPT, "attn_config": {"kv_n_heads": 8}}) == "config.attn_config.kv_n_heads"
+    assert model_from_config({**MPT, "attn_config": {"kv_n_heads": 32}}).warnings == ()
+
+
+def test_unknown_fields_of_an_inner_object_are_named():
+    spec = model_from_config({**MPT, "attn_config": {"qk_ln": True, "attn_pdrop": 0.1}})
+    assert spec.warnings == (
+        "config.attn_config.qk_ln is not known here and was not taken into account",
     )
 
 
@@ -191,6 +227,13 @@ def test_a_cache_of_a_kind_that_is_not_modelled_is_refused():
 def test_experts_that_differ_by_layer_are_refused():
     config = entry("hunyuan-large", moe_topk=[1] * 63 + [2])
     assert refused(config) == "config.moe_topk"
+
+
+def test_one_number_for_all_layers_may_be_given_in_both_ways():
+    same = entry("hunyuan-large", moe_topk=[1] * 64, num_experts_per_tok=1)
+    assert model_from_config(same).params == catalog.get("hunyuan-large").params
+    other = entry("hunyuan-large", moe_topk=[1] * 64, num_experts_per_tok=2)
+    assert refused(other) in ("config.moe_topk[0]", "config.num_experts_per_tok")
 
 
 def test_an_outer_size_that_differs_is_named():

@@ -11,6 +11,7 @@ import pytest
 
 from core.sizing import catalog
 from core.sizing.architectures import locate, model_from_config
+from core.sizing.kv import kv_bytes_per_token
 from core.sizing.parameters import Count, experts, linear, vector
 
 torch = pytest.importorskip("torch")
@@ -23,8 +24,13 @@ transformers.logging.set_verbosity_error()
 KINDS = tiny_models.known()
 
 
+LEARNED = ("e_score_correction_bias", "expert_bias", "layer_scalar")
+"""Numbers of the checkpoint that are not trained by gradients, and so are buffers there."""
+
+
 def total(model):
-    return sum(parameter.numel() for parameter in model.parameters())
+    buffers = (one for name, one in model.named_buffers() if name.endswith(LEARNED))
+    return sum(one.numel() for one in (*model.parameters(), *buffers))
 
 
 def test_parts_add_up():
@@ -213,6 +219,49 @@ PUBLISHED = {
     "mixtral-8x7b": 46_702_792_704,
     "llama-3.1-405b": 405_853_388_800,
 }
+
+
+CHATGLM3 = {
+    "model_type": "chatglm",
+    "architectures": ["ChatGLMModel"],
+    "num_layers": 28,
+    "hidden_size": 4096,
+    "padded_vocab_size": 65024,
+    "vocab_size": 65024,
+    "num_attention_heads": 32,
+    "multi_query_attention": True,
+    "multi_query_group_num": 2,
+    "kv_channels": 128,
+    "ffn_hidden_size": 13696,
+    "add_qkv_bias": True,
+    "add_bias_linear": False,
+    "rmsnorm": True,
+    "post_layer_norm": True,
+    "seq_length": 8192,
+    "apply_query_key_layer_scaling": True,
+    "bias_dropout_fusion": True,
+    "tie_word_embeddings": False,
+}
+
+
+def test_chatglm_is_as_large_as_its_checkpoint():
+    """6,243,584,032 less the 32 frequencies of its rotary embedding; 28 KiB a token."""
+    spec = model_from_config(CHATGLM3)
+    assert (spec.params, spec.warnings) == (6_243_584_000, ())
+    assert kv_bytes_per_token(spec).value == 2 * 28 * 2 * 128 * 2
+
+
+def test_minimax_m1_is_minimax_text_01():
+    config = {**catalog.entries()["minimax-text-01"].config, "model_type": "minimax_m1"}
+    spec, old = model_from_config(config), catalog.get("minimax-text-01")
+    assert (spec.layers, spec.params, spec.warnings) == (old.layers, old.params, ())
+
+
+def test_biases_that_choose_experts_are_counted_where_a_checkpoint_has_them():
+    v3 = catalog.get("deepseek-v3")
+    assert v3.params == 671_026_404_352 + 58 * 256
+    config = {**catalog.entries()["deepseek-v3"].config, "model_type": "deepseek_v2"}
+    assert model_from_config(config).params == 671_026_404_352  # V2 chooses without
 
 
 def test_hunyuan_large_is_as_large_as_its_authors_say():

@@ -35,6 +35,7 @@ BUILDERS: dict[str, Callable[[Fields], Model]] = {
     "dbrx": mixed.dbrx,
     "opt": mixed.opt,
     "mpt": mixed.mpt,
+    "chatglm": mixed.chatglm,
     "openelm": mixed.openelm,
     "nemotron-nas": mixed.nas,
 }
@@ -67,7 +68,7 @@ def model_from_config(config: object, name: str = "config", source: str = "") ->
     elif kind in FAMILIES:
         model = decoder.build(fields, FAMILIES[kind])
     else:
-        model = unlisted.build(fields, kind)
+        model = unlisted.build(fields, kind, supported())
     return _spec(model, found, name, source)
 
 

@@ -26,9 +26,11 @@ _MIXTRAL = Family(
     window="all", experts=Experts(count="num_local_experts", width="intermediate_size")
 )
 _GRANITE_EXPERTS = Experts(count="num_local_experts", width="intermediate_size")
-_DEEPSEEK = Experts(count="n_routed_experts", shared="n_shared_experts", which="first_dense")
+DEEPSEEK = Experts(
+    count="n_routed_experts", shared="n_shared_experts", which="first_dense", router_bias=True
+)
 _MLA = Family(
-    attention="latent", qkv_bias="attention_bias", o_bias="attention_bias", experts=_DEEPSEEK
+    attention="latent", qkv_bias="attention_bias", o_bias="attention_bias", experts=DEEPSEEK
 )
 _QWEN_EXPERTS = Experts(which="qwen")
 
@@ -159,14 +161,17 @@ FAMILIES: dict[str, Family] = {
         experts=replace(_GRANITE_EXPERTS, shared_width="shared_intermediate_size"),
     ),
     "glm4_moe": Family(
-        qkv_bias="attention_bias", qk_norm="head", qk_norm_if="use_qk_norm", experts=_DEEPSEEK
+        qkv_bias="attention_bias",
+        qk_norm="head",
+        qk_norm_if="use_qk_norm",
+        experts=DEEPSEEK,
     ),
     "dots1": Family(
         qkv_bias="attention_bias",
         o_bias="attention_bias",
         qk_norm="head",
         window="qwen_plain",
-        experts=_DEEPSEEK,
+        experts=DEEPSEEK,
     ),
     "gpt_oss": Family(
         qkv_bias="attention_bias",
@@ -198,7 +203,7 @@ FAMILIES: dict[str, Family] = {
         qk_norm="width",
         window="minimax",
         ignored=("use_qk_norm", "shared_intermediate_size"),
-        experts=Experts(count="num_local_experts", width="intermediate_size"),
+        experts=Experts(count="num_local_experts", width="intermediate_size", router_bias=True),
     ),
     "ernie4_5_moe": Family(
         qkv_bias="use_bias",
@@ -225,12 +230,12 @@ FAMILIES: dict[str, Family] = {
             shared_default=1,
         ),
     ),
-    "solar_open": Family(qkv_bias="attention_bias", experts=_DEEPSEEK),
+    "solar_open": Family(qkv_bias="attention_bias", experts=DEEPSEEK),
     "exaone_moe": Family(
         qk_norm="head",
         window="every",
         every=4,
-        experts=Experts(shared="num_shared_experts", which="first_dense"),
+        experts=Experts(shared="num_shared_experts", which="first_dense", router_bias=True),
     ),
     "afmoe": Family(
         norms=4,
@@ -273,7 +278,7 @@ FAMILIES: dict[str, Family] = {
         window="kimi",
         every=4,
         mixer="kimi_delta",
-        experts=Experts(shared="num_shared_experts", which="first_dense"),
+        experts=Experts(shared="num_shared_experts", which="first_dense", router_bias=True),
     ),
     "bailing_hybrid": replace(
         _MLA,
@@ -281,7 +286,7 @@ FAMILIES: dict[str, Family] = {
         every=6,
         mixer="ring_delta",
         output_gate="heads",
-        experts=Experts(shared="num_shared_experts", which="first_dense"),
+        experts=Experts(shared="num_shared_experts", which="first_dense", router_bias=True),
     ),
     "olmo_hybrid": Family(
         qkv_bias="attention_bias",
@@ -320,7 +325,10 @@ FAMILIES: dict[str, Family] = {
         ignored=("block_dim", "conv_dim", "conv_dim_out", "num_heads"),
     ),
     "lfm2_moe": Family(
-        qk_norm="head", window="indices", mixer="short_conv", experts=Experts(which="num_dense")
+        qk_norm="head",
+        window="indices",
+        mixer="short_conv",
+        experts=Experts(which="num_dense", router_bias="use_expert_bias"),
     ),
     "recurrent_gemma": Family(
         qkv_bias="attention_bias",
@@ -376,7 +384,7 @@ FAMILIES: dict[str, Family] = {
         kv="falcon",
     ),
     # Multi-head latent attention
-    "deepseek_v2": replace(_MLA, mlp_bias="mlp_bias"),
+    "deepseek_v2": replace(_MLA, mlp_bias="mlp_bias", experts=replace(DEEPSEEK, router_bias=False)),
     "deepseek_v3": _MLA,
     "kimi_k2": _MLA,
     "deepseek_v32": _MLA,

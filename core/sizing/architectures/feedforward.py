@@ -49,14 +49,26 @@ def mixture(fields: Fields, family: Family, hidden: int) -> tuple[Count, Count, 
 
 
 def _alike(fields: Fields, *names: str, minimum: int = 1) -> int:
-    """A whole number, or a list that gives each layer the same (Hunyuan)."""
-    value = fields.raw(*names)
-    if not isinstance(value, list):
+    """A whole number, or a list that gives each layer the same (Hunyuan), or both, which agree."""
+    listed = [name for name in names if isinstance(fields.data.get(name), list)]
+    if not listed:
         return fields.whole(*names, minimum=minimum)
-    path = fields.where(*names)
-    if not value or any(one != value[0] for one in value):
-        raise SizingError(path, "differs by layer; only the same number in all is understood")
-    return checks.whole(value[0], f"{path}[0]", minimum, MOST)
+    fields.skip(*names)
+    found: int | None = None
+    for name in (name for name in names if fields.data.get(name) is not None):
+        path, value = fields.at(name), fields.data[name]
+        if name in listed:
+            if not value or any(one != value[0] for one in value):
+                raise SizingError(
+                    path, "differs by layer; only the same number in all is understood"
+                )
+            path, value = f"{path}[0]", value[0]
+        one = checks.whole(value, path, minimum, MOST)
+        if found not in (None, one):
+            raise SizingError(path, f"says {one}, but {listed[0]} and others say {found}")
+        found = one
+    assert found is not None  # there is a list, and it is not empty
+    return found
 
 
 def facts(width: int, number: int, visited: int) -> dict[str, object]:

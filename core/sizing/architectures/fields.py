@@ -43,6 +43,7 @@ class Fields:
         self.defaults = defaults
         self.read: set[str] = set()
         self.notes: list[str] = []
+        self.nests: dict[str, Fields] = {}
 
     def at(self, name: str) -> str:
         return f"{self.path}.{name}"
@@ -161,20 +162,24 @@ class Fields:
             return None
         if not isinstance(value, dict):
             raise SizingError(self.at(name), f"must be an object, not {checks.shown(value)}")
-        return Fields(value, self.at(name), {}, True)
+        return self.nests.setdefault(name, Fields(value, self.at(name), {}, True))
 
     def where(self, *names: str) -> str:
         """The path of the first of the names that is there."""
         return self.at(next((n for n in names if n in self.data), names[0]))
 
     def unknown(self) -> list[str]:
-        """Fields that were not read, say something, and are not known to be harmless."""
-        return [
+        """Fields that were not read, say something, and are not known to be harmless; those of a
+        nested object that was read as `attn_config.kv_n_heads`."""
+        own = [
             name
             for name, value in self.data.items()
             if name not in self.read
             and value not in (None, False, [], {}, "")
             and name not in harmless()
+        ]
+        return own + [
+            f"{name}.{one}" for name, nest in self.nests.items() for one in nest.unknown()
         ]
 
 

@@ -66,6 +66,7 @@ def gemma4(fields: Fields) -> Model:
     fields.skip("num_experts", "top_k_experts", "moe_intermediate_size")
     _per_layer_inputs(fields, model, layers)
     _norms(model, layers)
+    model.add("scales of layers", vector(1), range(layers))
     return model
 
 

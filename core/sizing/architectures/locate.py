@@ -24,6 +24,7 @@ SAME_KIND = {
     "kimi_k2": "deepseek_v3",
     "hunyuan": "hunyuan_v1_moe",
     "minimax_text_01": "minimax",
+    "minimax_m1": "minimax",
     "RefinedWeb": "falcon",
     "RefinedWebModel": "falcon",
 }

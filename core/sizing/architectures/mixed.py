@@ -8,9 +8,9 @@ from typing import Any
 from core.sizing.architectures import attention, decoder, feedforward, windows
 from core.sizing.architectures.attention import Heads
 from core.sizing.architectures.decoder import Model
-from core.sizing.architectures.families import FAMILIES
+from core.sizing.architectures.families import DEEPSEEK, FAMILIES
 from core.sizing.architectures.fields import Fields
-from core.sizing.architectures.traits import Experts, Family
+from core.sizing.architectures.traits import Family
 from core.sizing.errors import SizingError
 from core.sizing.geometry import Layer
 from core.sizing.parameters import Count, experts, linear, vector
@@ -19,10 +19,7 @@ from core.sizing.parameters import Count, experts, linear, vector
 def mimo(fields: Fields) -> Model:
     """MiMo-V2-Flash: values narrower than keys; sliding layers have KV heads and sinks of their
     own. hybrid_layer_pattern marks them with 1."""
-    family = Family(
-        qkv_bias="attention_bias",
-        experts=Experts(count="n_routed_experts", shared="n_shared_experts", which="first_dense"),
-    )
+    family = Family(qkv_bias="attention_bias", experts=DEEPSEEK)
     model = decoder.start(fields)
     layers, hidden = decoder.layer_count(fields), model.hidden
     kinds = _mimo_kinds(fields, layers)
@@ -91,7 +88,7 @@ def longcat(fields: Fields) -> Model:
     width = fields.whole("expert_ffn_hidden_size", "moe_intermediate_size")
     one = experts(number, min(visited, number), feedforward.mlp(hidden, width, True))
     model.facts.update(feedforward.facts(width, number, min(visited, number)))
-    router = linear(hidden, number + idle, fields.flag("router_bias"))
+    router = linear(hidden, number + idle, fields.flag("router_bias")) + vector(number + idle)
     model.add("experts", one, halves[::2])
     model.add("router", router, halves[::2])
     if idle:
@@ -159,12 +156,52 @@ def opt(fields: Fields) -> Model:
 def mpt(fields: Fields) -> Model:
     """MPT: the MLP's width as a ratio, attention in a nested object."""
     attn = fields.inner("attn_config")
-    if attn is not None and attn.word("attn_type", "multihead_attention") != "multihead_attention":
-        raise SizingError(
-            attn.at("attn_type"), "only multihead_attention is known for this architecture"
-        )
+    if attn is not None:
+        if attn.word("attn_type", "multihead_attention") != "multihead_attention":
+            raise SizingError(
+                attn.at("attn_type"), "only multihead_attention is known for this architecture"
+            )
+        num, kv = fields.whole("n_heads"), attn.whole_or_none("kv_n_heads")
+        if kv not in (None, num):
+            raise SizingError(
+                attn.at("kv_n_heads"),
+                f"is {kv}, but attn_type, multihead_attention if it is not given, has a KV head "
+                f"for each of {num} heads",
+            )
     ratio = fields.whole("expansion_ratio", default=4)
     return decoder.build(fields, replace(FAMILIES["mpt"], width_times=ratio))
+
+
+def chatglm(fields: Fields) -> Model:
+    """ChatGLM 2 and 3, GLM-4-9B: groups of heads share keys and values if multi_query_attention."""
+    if fields.has("position_encoding_2d") or fields.has("inner_hidden_size"):
+        raise SizingError(
+            fields.at("model_type"), "of the first ChatGLM, whose layers are others, is not known"
+        )
+    hidden, layers = fields.whole("hidden_size"), fields.whole("num_layers", "num_hidden_layers")
+    vocab = fields.whole("padded_vocab_size", "vocab_size")
+    model = Model(hidden, vocab, tied=fields.flag("tie_word_embeddings"))
+    decoder.embed(model, hidden)
+    num = fields.whole("num_attention_heads")
+    grouped, groups = fields.flag("multi_query_attention"), fields.raw("multi_query_group_num")
+    kv = fields.whole("multi_query_group_num") if grouped and groups is not None else num
+    attention.check_groups(fields, num, kv, "multi_query_group_num")
+    dim = fields.whole("kv_channels", default=attention.even_share(fields, hidden, num))
+    bias = fields.flag("add_bias_linear")
+    family = Family(qkv_bias=bias or fields.flag("add_qkv_bias"), o_bias=bias, mlp_bias=bias)
+    heads = Heads(num, kv, dim, dim)
+    model.layers = [heads.layer(None)] * layers
+    every = range(layers)
+    model.add("attention", attention.heads_count(fields, family, hidden, heads), every)
+    width = fields.whole("ffn_hidden_size")
+    model.facts["d_ff"] = width
+    model.add("MLP", feedforward.mlp(hidden, width, True, bias), every)
+    fields.skip("apply_query_key_layer_scaling", "bias_dropout_fusion", "original_rope")
+    kind = "rms" if fields.flag("rmsnorm", default=True) else "layer"
+    final = fields.flag("post_layer_norm", default=True)
+    model.add("norms", decoder.norm(kind, hidden) * 2, every)
+    model.add("norms", decoder.norm(kind, hidden) * final, decoder.LAST)
+    return model
 
 
 def openelm(fields: Fields) -> Model:

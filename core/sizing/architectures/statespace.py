@@ -146,7 +146,7 @@ def _nemotron_experts(fields: Fields, model: Model) -> dict[str, Count]:
         count += feedforward.mlp(hidden, shared, False, bias)
     if latent:
         count += linear(hidden, latent, bias) + linear(latent, hidden, bias)
-    return {"experts": count, "router": linear(hidden, number)}
+    return {"experts": count, "router": linear(hidden, number) + vector(number)}
 
 
 _OF_BLOCK = {

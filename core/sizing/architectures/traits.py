@@ -19,8 +19,8 @@ class Experts:
     which: the rule that says which layers have experts (`feedforward.sparse_layers`).
     shared: the field with the number of shared experts, each as wide as the others; shared_width:
     the field with the shared expert's own width. gate: a sigmoid gate on the shared expert.
-    router_bias: one bias per expert, as a parameter. dense_width: the field with the width of the
-    layers that have no experts.
+    router_bias: one learned number per expert, which only the choice of experts sees. dense_width:
+    the field with the width of the layers that have no experts.
     """
 
     count: str = "num_experts"

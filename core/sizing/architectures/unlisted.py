@@ -7,6 +7,7 @@ and gates are in the code alone. So a count would be a guess, and none is given.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from core.sizing.architectures import attention, windows
 from core.sizing.architectures.decoder import Model, layer_count
@@ -21,9 +22,34 @@ _SHAPES = re.compile(
 """A field with such a word in its name may change what a layer keeps."""
 
 
-def build(fields: Fields, kind: str) -> Model:
-    """Raises SizingError if a field is there that may shape the layers and is not understood, or if
-    the model does not generate text token by token."""
+_ENCODERS = frozenset(
+    "albert bert big_bird camembert canine clip convbert data2vec-text deberta deberta-v2 dinov2 "
+    "distilbert dpr electra ernie eurobert fnet funnel hubert ibert layoutlm layoutlmv3 longformer "
+    "luke markuplm mega megatron-bert mobilebert modernbert mpnet mra nezha nomic_bert "
+    "nystromformer qdqbert realm rembert roberta roberta-prelayernorm roc_bert roformer siglip "
+    "splinter squeezebert vit wav2vec2 xlm xlm-roberta xlm-roberta-xl xmod yoso".split()
+)
+"""They read a whole text at once, and keep nothing of it for a next token."""
+
+_BOTH = frozenset(
+    "bart bigbird_pegasus blenderbot fsmt led longt5 m2m_100 marian mbart mt5 mvp nllb-moe pegasus "
+    "plbart prophetnet seamless_m4t switch_transformers t5 t5gemma udop umt5 whisper".split()
+)
+"""An encoder and a decoder: keys and values of the input as well as of the output."""
+
+_CROSSING = "its cross-attention layers keep keys and values of the images, not of the text"
+_UNMODELLED = {
+    "mllama": _CROSSING,
+    "mllama_text_model": _CROSSING,
+}
+"""Decoders that keep something of a kind that `geometry` has no word for, and what it is."""
+
+
+def build(fields: Fields, kind: str, known: Iterable[str]) -> Model:
+    """known: the kinds that there are, to tell a misspelled one. Raises SizingError if this is one,
+    if the model does not generate text token by token, or if a field is there that may shape the
+    layers and is not understood."""
+    _check_kind(fields, kind, known)
     _check_decoder(fields)
     model = geometry(fields)
     strange = [name for name in fields.unknown() if _shapes(name)]
@@ -38,6 +64,26 @@ def build(fields: Fields, kind: str) -> Model:
         "the fields it shares with others; parameters are not counted"
     )
     return model
+
+
+def _check_kind(fields: Fields, kind: str, known: Iterable[str]) -> None:
+    path = fields.at("model_type")
+    plain = _letters(kind)
+    meant = next((one for one in known if one != kind and _letters(one) == plain), None)
+    if meant is not None:
+        raise SizingError(path, f"{kind[:40]!r} is not spelled as in any config; {meant!r} is")
+    if kind in _ENCODERS and not fields.flag("is_decoder"):
+        raise SizingError(path, f"{kind!r} is an encoder: it generates no text and keeps no cache")
+    if kind in _BOTH:
+        raise SizingError(
+            path, f"{kind!r} has an encoder and a decoder; only decoders alone are known here"
+        )
+    if kind in _UNMODELLED:
+        raise SizingError(path, f"{kind!r} is not modelled here: {_UNMODELLED[kind]}")
+
+
+def _letters(kind: str) -> str:
+    return re.sub(r"[\W_]", "", kind).lower()
 
 
 def _check_decoder(fields: Fields) -> None:
