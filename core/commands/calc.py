@@ -43,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     if args.inputs is None:
         raise SizingError("inputs", f"is missing: a JSON object for {wanted.signature}")
     answer = calls.call(wanted.name, json_argument(args.inputs, "inputs"))
+    for text in answer.result.warnings:
+        print(text, file=sys.stderr)
     print_json(answer.to_dict() if args.json else answer.value)
     return 0
 
@@ -76,6 +78,8 @@ def _batch(source: str, as_json: bool) -> int:
             out[name] = {"error": str(answer)}
         else:
             out[name] = answer.to_dict() if as_json else answer.value
+            for text in answer.result.warnings:
+                print(f"{name}: {text}", file=sys.stderr)
     print_json(out)
     if failed:
         print(f"error: {failed} of {len(out)} cases failed", file=sys.stderr)

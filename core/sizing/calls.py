@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -37,7 +37,8 @@ from core.sizing import (
     weights,
 )
 from core.sizing.errors import SizingError
-from core.sizing.result import Number, Result
+from core.sizing.geometry import ModelSpec
+from core.sizing.result import WARNING, Number, Result
 
 BEYOND = "lead beyond what can be computed: some number is far too large or too small"
 _LARGEST = 10**40
@@ -68,6 +69,7 @@ class Function:
             {
                 "name": "model | config" if parameter.is_model else parameter.name,
                 "type": parameter.type_name,
+                **({"unit": parameter.unit} if parameter.unit else {}),
                 "required": parameter.required,
                 **({} if parameter.required else {"default": parameter.default}),
             }
@@ -236,15 +238,29 @@ def call(name: object, values: object, path: str = "") -> Answer:
     """Call a function with a JSON object. path: where the call lies, for errors (`cases[3]`)."""
     wanted = function(name, inputs.joined(path, "function"))
     where = inputs.joined(path, "inputs")
+    made = inputs.arguments(wanted.call, values, where)
     try:
-        result = inputs.build(wanted.call, values, where)
+        with inputs.errors_below(where, ""):
+            result = wanted.call(**made)
     except ArithmeticError:
         raise SizingError(where, BEYOND) from None
     shown = (result.value, *(step.value for step in result.steps))
     if not all(map(_is_sound, shown)):
         raise SizingError(where, BEYOND)
     assert isinstance(values, dict)
-    return Answer(wanted.name, values, result)
+    return Answer(wanted.name, values, _warned(result, made))
+
+
+def _warned(result: Result, made: Mapping[str, Any]) -> Result:
+    """The result with what is to be said of the model that it was asked of."""
+    models = [value for value in made.values() if isinstance(value, ModelSpec)]
+    models += [
+        compare.side(value, name).model
+        for name, value in made.items()
+        if isinstance(value, Mapping) and "config" in value
+    ]
+    said = [f"{WARNING}{text}" for model in models for text in model.warnings]
+    return replace(result, notes=(*said, *result.notes)) if said else result
 
 
 def _is_sound(value: Number | None) -> bool:

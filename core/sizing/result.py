@@ -8,6 +8,9 @@ from typing import Any
 
 Number = int | float
 
+WARNING = "warning: "
+"""How a note begins that must be read before the number is used."""
+
 ARITHMETIC, CONVENTION, LITERATURE = "arithmetic", "convention", "literature"
 """What a number rests on: it follows from the inputs; it follows once a rule of thumb is accepted;
 it was reported by someone, on their machine."""
@@ -53,6 +56,11 @@ class Result:
     notes: tuple[str, ...] = ()
     basis: str = ARITHMETIC
     source: str = ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes that are warnings."""
+        return tuple(note for note in self.notes if note.startswith(WARNING))
 
     def derivation(self) -> dict[str, Any]:
         """As JSON: {symbols, steps, scope, notes, basis, source}."""

@@ -10,7 +10,7 @@ from core.sizing.compute import prefill_work
 from core.sizing.geometry import ModelSpec
 from core.sizing.gpus import GpuSpec
 from core.sizing.kv_format import KVDtype
-from core.sizing.result import Result, Step, symbols
+from core.sizing.result import WARNING, Result, Step, symbols
 from core.sizing.roofline import peak
 from core.sizing.step_time import MOST_BATCH, setup_of
 from core.sizing.text import num
@@ -98,4 +98,4 @@ def achieved_mbu(
 
 
 def _impossible(value: float, what: str) -> tuple[str, ...]:
-    return (f"above the {what}: the measured time or an input is wrong",) if value > 1 else ()
+    return (f"{WARNING}above the {what}: the time or an input is wrong",) if value > 1 else ()

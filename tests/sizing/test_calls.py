@@ -64,6 +64,16 @@ def test_an_answer_has_value_unit_and_derivation(name: str) -> None:
     assert json.loads(json.dumps(out, allow_nan=False)) == json.loads(json.dumps(out))
 
 
+def test_every_number_that_is_no_count_says_its_unit() -> None:
+    taken = {
+        one.name: one
+        for function in calls.functions().values()
+        for one in inputs.parameters(function.call)
+    }
+    assert all(one.unit for one in taken.values() if float in one.types)
+    assert set(inputs.UNITS) <= set(taken)
+
+
 COUNTS = ("B", "params", "blocks", "streams", "links", "GPUs", "steps", "prefixes")
 
 

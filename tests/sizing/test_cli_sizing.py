@@ -76,6 +76,35 @@ def test_calc_with_json_prints_the_derivation(run: Any) -> None:
     )
 
 
+STRANGE = {**catalog.entries()["llama-3-8b"].config, "frobnicate": 7, "kv_window": 5}
+
+
+@pytest.mark.parametrize("name", ["kv_bytes_per_token", "param_count", "kv_ratio"])
+def test_calc_warns_beside_the_value(run: Any, name: str) -> None:
+    inputs: dict[str, Any] = {"config": STRANGE}
+    if name == "kv_ratio":
+        inputs = {"a": inputs, "b": {"model": "llama-3-8b"}}
+    text = json.dumps(inputs)
+    code, out, err = run("calc", name, text)
+    assert code == 0 and out.strip() and "\n" not in out.strip()
+    assert err.count("warning: ") == 2 and err.count("\n") == 2
+    assert "config.frobnicate is not known here" in err and "config.kv_window is not" in err
+    code, out, again = run("calc", name, text, "--json")
+    notes = json.loads(out)["derivation"]["notes"]
+    assert again == err and [note for note in notes if note.startswith("warning: ")] == (
+        err.splitlines()
+    )
+    batch = {"cases": [{"id": "x", "function": name, "inputs": inputs}]}
+    code, out, err = run("calc", "--batch", "-", stdin=json.dumps(batch).encode())
+    assert code == 0 and err.startswith("x: warning: config.frobnicate")
+
+
+def test_calc_warns_of_a_share_that_cannot_be(run: Any) -> None:
+    measured = {"model": "llama-3-8b", "gpu": "h100-sxm5", "tokens": 4096, "seconds": 0.001}
+    code, out, err = run("calc", "achieved_mfu", json.dumps(measured))
+    assert code == 0 and float(out) > 1 and err.startswith("warning: above the peak")
+
+
 def test_calc_takes_inputs_from_standard_input_and_a_config(run: Any) -> None:
     config = catalog.entries()["deepseek-v3"].config
     text = json.dumps({"config": config, "scope": "layer"}).encode()
@@ -87,6 +116,8 @@ def test_calc_lists_every_function_with_its_inputs(run: Any) -> None:
     assert "kv_bytes_per_token(model | config, dtype: str | object = " in out
     rows = json.loads(good(run("calc", "--list", "--json")))
     assert [row["function"] for row in rows] == list(calls.functions())
+    assert "flops: float [FLOP/s]" in out and "bandwidth: float | str [B/s one way]" in out
+    assert "price_per_gpu_hour: float [$/h]" in out
     for row in rows:
         assert row["function"] in out and list(row) == ["function", "unit", "inputs", "summary"]
 
@@ -129,6 +160,8 @@ def test_a_batch_with_a_failure_answers_the_rest_and_ends_with_2(run: Any) -> No
         (("blocks_for_tokens", '{"tokens": 1e999}'), "inputs.tokens: the number 1e999 is too larg"),
         (("blocks_for_tokens", '{"tokens": 1, "tokens": 2}'), "inputs.tokens: appears twice"),
         (("blocks_for_tokens", '{"tokens": ' + "9" * 5000 + "}"), "inputs.tokens: the number 9999"),
+        (("blocks_for_tokens", '{"tokens": 1e41}'), "inputs.tokens: is too large: 1e+41"),
+        (("convert", '{"value": 1, "from_": "Gb/s", "to": "GB/s"}'), "did you mean Gbit/s or GB/s"),
         (("blocks_for_tokens", '{"tokens": 1}', "--list"), "function: stands beside --list"),
         (("blocks_for_tokens", "--batch", "x"), "function: stands beside --list or --batch"),
         (("--batch", "no-such-file.json"), "batch: no-such-file.json cannot be read"),
@@ -192,6 +225,11 @@ def test_size_prints_a_plan_in_both_units_and_says_what_each_is_of(run: Any) -> 
     ):
         assert words in out
     assert "2 · L · n_kv · d_head · b" not in out
+
+
+def test_whole_bytes_are_printed_whole(run: Any) -> None:
+    out = good(run("size", "--model", "deepseek-v3", "--gpu", "h200-sxm", "--tp", 16))
+    assert "1,342,052,838,400 B = 1.34 TB" in out and "e+" not in out
 
 
 def test_size_explains_every_number_if_asked(run: Any) -> None:
@@ -316,6 +354,8 @@ def test_models_lists_what_sizing_knows_and_says_what_the_engine_runs(run: Any) 
     for line in out.splitlines():
         if "llama-3-70b" in line:
             assert line.startswith("* ") and "70.55B" in line
+        if " MHA" in line or "GQA" in line:
+            assert line[2:].split()[0] in rows, "a long name is not glued to what follows"
         if "deepseek-v3 " in line:
             assert line.startswith("  ") and "MLA" in line
 
@@ -328,6 +368,8 @@ def test_gpus_lists_memory_rates_and_sources(run: Any) -> None:
         assert row["sources"] and row["date"] and row["peaks"] and row["visible_bytes"]
         assert row["name"] in out and f"{row['visible_mib']:,} MiB" in out
         assert all(source in out for source in row["sources"])
+    assert "fp8 3,958, int8 3,958 (with 2:4 sparsity" in out, "a contrast to the dense peaks"
+    assert "PCIe 5.0 x16 (63.02 GB/s one way)" in out
 
 
 # ---- what is loaded ----------------------------------------------------------------------------
