@@ -28,7 +28,12 @@ _OPTIONS: tuple[tuple[str, Callable[[str], Any], str, str], ...] = (
     ("context", int, "TOKENS", "tokens of each sequence"),
     ("prompt", int, "TOKENS", "of them, how many are prefilled (all)"),
     ("prefix-tokens", int, "TOKENS", "of them, how many all sequences share"),
-    ("max-model-len", int, "TOKENS", "longest sequence, which contiguous allocation reserves"),
+    (
+        "max-model-len",
+        int,
+        "TOKENS",
+        "longest sequence, which contiguous allocation reserves (model's)",
+    ),
     ("weight-dtype", str, "FORMAT", "bf16, fp8, int8, int4, q4_0 …"),
     ("embedding-dtype", str, "FORMAT", "of embedding and head, where it differs"),
     ("group-size", int, "N", "numbers of a quantised matrix to one scale"),
