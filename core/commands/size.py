@@ -39,7 +39,12 @@ _OPTIONS: tuple[tuple[str, Callable[[str], Any], str, str], ...] = (
     ("group-size", int, "N", "numbers of a quantised matrix to one scale"),
     ("scale-bytes", float, "B", "of one such scale"),
     ("params", float, "N", "parameters, instead of the config's"),
-    ("kv-dtype", str, "FORMAT", "of the cache; or a JSON object with scales"),
+    (
+        "kv-dtype",
+        str,
+        "FORMAT",
+        "of the cache; or a JSON object with scales, layers or indexer keys apart",
+    ),
     ("gpu-memory-utilization", float, "SHARE", "of the GPU's memory that the engine may use"),
     ("overhead-bytes", float, "B", "per GPU, neither weights nor cache (a bound)"),
     ("block-size", int, "TOKENS", "tokens of a block"),

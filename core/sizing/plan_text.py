@@ -121,7 +121,11 @@ def _idle(plan: Plan, name: str) -> bool:
     return name == "kv_replication" and plan.kv_replication.value == 1.0
 
 
-_PLAIN = {"blocks_per_sequence": " with a window", "held_contiguous": "each reserves"}
+_PLAIN = {
+    "kv_per_token": "indexer keys",
+    "blocks_per_sequence": " with a window",
+    "held_contiguous": "each reserves",
+}
 """Rows that are misread without one of their notes, and words that tell it."""
 
 

@@ -185,6 +185,15 @@ def test_blocks_of_a_sequence_are_told_by_window() -> None:
     derivation.check(all_slide.blocks_per_sequence)
 
 
+def test_a_plan_says_how_indexer_keys_are_counted() -> None:
+    node: dict[str, Any] = {"gpu": "h200-sxm", "tp": 8, "weight_dtype": "fp8"}
+    made = planned("deepseek-v3.2", **node)
+    assert "indexer keys are counted in bf16" in render(made, advise(made))
+    engine = planned("deepseek-v3.2", **node, kv_dtype="fp8_ds_mla")
+    assert engine.kv_per_token.value == 61 * (656 + 132)
+    assert "indexer keys" not in render(engine, advise(engine))
+
+
 def test_a_fixed_state_is_part_of_a_sequence() -> None:
     made = planned("qwen3-next-80b-a3b", gpu="h200-sxm", tp=2)
     both = made.kv_per_sequence.value + made.fixed_state.value
