@@ -92,12 +92,13 @@ def _weights_leave_room(plan: Plan, _: dict[str, float]) -> Verdict:
 
 
 def _one_sequence_fits(plan: Plan, _: dict[str, float]) -> Verdict:
-    if not plan.num_blocks.value or plan.held_paged.value is None:
-        return None  # weights_leave_room speaks of a pool without blocks
-    return _worse(plan.held_paged.value < 1), {
+    held, pool = plan.held.value, _int(plan.kv_pool_per_gpu.value)
+    if not pool or held is None:
+        return None  # weights_leave_room speaks of an empty pool
+    return _worse(held < 1), {
         "context": plan.deployment.context,
-        "needed": plan.blocks_per_sequence.value,
-        "blocks": plan.num_blocks.value,
+        "needed": both(_int(plan.sequence_in_pool.value)),
+        "pool": both(pool),
     }
 
 
@@ -113,8 +114,18 @@ def _contiguous_reservation(plan: Plan, at: dict[str, float]) -> Verdict:
     d = plan.deployment
     if d.allocator != "contiguous":
         return None
-    waste = 1 - d.context / d.longest
-    saw = {"reserved": d.longest, "used": d.context, "waste": waste}
+    rows = kv_layers.of_model(plan.model, d.kv_format)
+    used, room = (kv_layers.per_sequence(rows, length) for length in (d.context, d.longest))
+    if not room:
+        return None
+    waste = 1 - used / room
+    windows = any(row.window is not None and row.window < d.longest for row in rows)
+    saw = {
+        "reserved": d.longest,
+        "used": d.context,
+        "waste": waste,
+        "windows": " (a layer with a window reserves no more than that)" if windows else "",
+    }
     return (PROBLEM if waste > at["waste"] else NOTICE), saw
 
 
@@ -224,11 +235,12 @@ def _disaggregation_early(plan: Plan, at: dict[str, float]) -> Verdict:
 
 def _kv_headroom(plan: Plan, at: dict[str, float]) -> Verdict:
     d = plan.deployment
-    held = plan.held_contiguous if d.allocator == "contiguous" else plan.held_paged
+    held = plan.held
     if d.users is None or not held.value:
         return None
     usage = d.users / held.value
     saw = {"users": d.users, "usage": usage, "replicas": _count(d.dp, "replica")}
+    saw["room"] = "reservations" if d.allocator == "contiguous" else "blocks"
     if usage > at["preempts"]:
         return PROBLEM, saw
     return _worse(not at["idle"] <= usage <= at["full"], NOTICE), saw
@@ -274,7 +286,7 @@ def _sequence_limit(plan: Plan, at: dict[str, float]) -> Verdict:
     memory = bounds.get("blocks", bounds.get("memory"))
     if memory is None:
         return None
-    saw = {"limit": d.max_num_seqs, "blocks": memory, "context": d.context}
+    saw = {"limit": d.max_num_seqs, "held": memory, "context": d.context}
     return _worse(d.max_num_seqs < at["idle"] * memory, NOTICE), saw
 
 

@@ -14,6 +14,7 @@ from core.sizing import checks, kv, kv_format, kv_layers, layout, units
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
+from core.sizing.kv_layers import LayerBytes
 from core.sizing.result import CONVENTION, Result, Step, Symbol, symbols
 
 MAX_BLOCK_SIZE = 1 << 20
@@ -78,17 +79,46 @@ def num_blocks(
     )
 
 
-def blocks_for_tokens(tokens: int, block_size: int = 16) -> Result:
-    """Blocks that a sequence of that many tokens takes in a layer that keeps all of them."""
+def blocks_for_tokens(tokens: int, block_size: int = 16, model: ModelSpec | None = None) -> Result:
+    """Blocks that a sequence of that many tokens takes in a layer that keeps all of them.
+
+    model: whose windows count. The value is then that of the layers that take most blocks, and a
+    note tells the others'.
+    """
     length = checks.whole(tokens, "tokens")
     size = checks.whole(block_size, "block_size", 1, MAX_BLOCK_SIZE)
-    value = -(-length // size)
-    return Result(
-        value,
-        "blocks",
-        symbols(("S", "tokens", length, "tokens"), ("bs", "tokens per block", size, "tokens")),
-        (Step("⌈S / bs⌉", f"⌈{length} / {size}⌉", value, "blocks"),),
-        notes=(f"{value * size - length} slots of the last block are empty",),
+    all_of_it = -(-length // size)
+    value, notes = all_of_it, [f"{all_of_it * size - length} slots of the last block are empty"]
+    letters = [("S", "tokens", length, "tokens"), ("bs", "tokens per block", size, "tokens")]
+    steps = [Step("⌈S / bs⌉", f"⌈{length} / {size}⌉", all_of_it, "blocks")]
+    rows = [row for row in kv_layers.of_model(model, _ANY) if row.per_token] if model else []
+    if rows:
+        most = max(rows, key=lambda row: row.blocks(length, size))
+        value = most.blocks(length, size)
+        notes = [*_fewer(rows, length, size, value), *notes]
+        if most.window is not None:
+            letters.append(("W", "window", most.window, "tokens"))
+            formula = "min(⌈S / bs⌉, ⌈(W − 1) / bs⌉ + 1)"
+            numbers = f"min({all_of_it}, ⌈({most.window} − 1) / {size}⌉ + 1)"
+            steps.append(Step(formula, numbers, value, "blocks"))
+    return Result(value, "blocks", symbols(*letters), tuple(steps), notes=tuple(notes))
+
+
+_ANY = kv_format.of("bf16")
+"""For counts of blocks, which do not depend on the format."""
+
+
+def _fewer(rows: list[LayerBytes], length: int, size: int, most: int) -> tuple[str, ...]:
+    """The layers that keep fewer blocks, by their window."""
+    layers = sum(row.count for row in rows)
+    fewer: dict[tuple[int, int], int] = {}
+    for row in rows:
+        kept = row.blocks(length, size)
+        if row.window is not None and kept < most:
+            fewer[kept, row.window] = fewer.get((kept, row.window), 0) + row.count
+    return tuple(
+        f"{kept:,} in {count} of {layers} layers: those with a window of {window:,}"
+        for (kept, window), count in fewer.items()
     )
 
 

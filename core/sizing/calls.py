@@ -123,6 +123,7 @@ _TABLE: tuple[tuple[str, tuple[Callable[..., Result], ...]], ...] = (
             pool.kv_pool_bytes_per_gpu,
             blocks.block_bytes,
             blocks.expected_last_block_waste,
+            capacity.sequence_bytes_in_pool,
             sharing.cow_bytes,
             sharing.cow_copied_bytes,
             prefix.prefix_cache_bytes,

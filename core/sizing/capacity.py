@@ -97,12 +97,7 @@ def max_streams(
     prefix = checks.whole(prefix_tokens, "prefix_tokens", 0)
     if prefix > length:
         raise SizingError("prefix_tokens", f"{prefix} of {length} tokens cannot be a prefix")
-    held = length
-    if max_model_len is not None:
-        longest = checks.whole(max_model_len, "max_model_len", 1)
-        if longest < length:
-            raise SizingError("max_model_len", f"{longest} is less than the {length} tokens held")
-        held = longest if policy == "contiguous" else length
+    held = _held(length, max_model_len, policy)
     if policy == "contiguous" and prefix:
         raise SizingError("prefix_tokens", "contiguous reservations share nothing")
     unit = size if policy == "paged" else 1
@@ -135,9 +130,71 @@ def max_streams(
         "streams",
         _symbols(where, pool, length, held, unit, policy, binding),
         tuple(steps),
-        scope="" if where.dp > 1 else "replica",
+        scope="fleet" if where.dp > 1 else "replica",
         notes=_notes(policy, prefix, unit, binding, tightest, pool, rows),
     )
+
+
+def sequence_bytes_in_pool(
+    model: ModelSpec,
+    tokens: int,
+    dtype: KVDtype = "bf16",
+    policy: str = "paged",
+    block_size: int = 16,
+    max_model_len: int | None = None,
+    tp: int = 1,
+    pp: int = 1,
+    attention_dp: int = 1,
+    stages: Sequence[int] | None = None,
+) -> Result:
+    """Bytes that one sequence takes of the pool of a GPU that serves it, its fixed state included:
+    by these, not by tokens, a pool divides into streams.
+
+    policy, block_size, max_model_len: as `max_streams` has them. Of pipeline stages that differ,
+    the one that takes most.
+    """
+    checks.choice(policy, "policy", POLICIES)
+    length = checks.whole(tokens, "tokens", 1)
+    size = checks.whole(block_size, "block_size", 1, blocks.MAX_BLOCK_SIZE)
+    where = layout.of(tp, pp, 1, attention_dp, stages)
+    layout.check(model, where)
+    held = _held(length, max_model_len, policy)
+    unit = size if policy == "paged" else 1
+    demands = [
+        demand(rows, held, unit) for rows in kv_layers.of_stages(model, kv_format.of(dtype), where)
+    ]
+    most = max(demands, key=lambda one: one.each)
+    steps = [step for step in _demand_steps(most, held, unit, 0, policy) if step.unit != "B"]
+    terms = [f"{count} · {size}" for count, size in most.own]
+    terms += [f"{most.state}"] if most.state else []
+    what = "blocks · bytes of one" if policy == "paged" else "tokens · bytes of one"
+    whole = f"Σ {what}" + (" + fixed state" if most.state else "")
+    return Result(
+        most.each,
+        "B",
+        symbols(
+            ("S", "tokens of the sequence", length, "tokens"),
+            *([("bs", "tokens per block", unit, "tokens")] if policy == "paged" else []),
+            *([("S_max", "tokens reserved", held, "tokens")] if held != length else []),
+            *(
+                [("state", "fixed state, whatever the length", most.state, "B")]
+                if most.state
+                else []
+            ),
+        ),
+        (*steps, Step(whole, " + ".join(terms) or "0", most.each, "B")),
+        scope="gpu",
+    )
+
+
+def _held(length: int, max_model_len: int | None, policy: str) -> int:
+    """Tokens that room is kept for."""
+    if max_model_len is None:
+        return length
+    longest = checks.whole(max_model_len, "max_model_len", 1)
+    if longest < length:
+        raise SizingError("max_model_len", f"{longest} is less than the {length} tokens held")
+    return longest if policy == "contiguous" else length
 
 
 def demand(rows: list[LayerBytes], length: int, unit: int, prefix: int = 0) -> Demand:
@@ -153,11 +210,8 @@ def demand(rows: list[LayerBytes], length: int, unit: int, prefix: int = 0) -> D
         size = row.count * row.per_token * unit
         if not size:
             continue
-        kept, common, stored = total, whole, whole
+        kept, common, stored = row.blocks(length, unit), whole, row.blocks(whole * unit, unit)
         if row.window is not None:
-            # Wherever they start, W tokens touch at most this many blocks.
-            reach = -(-(row.window - 1) // unit) + 1
-            kept, stored = min(total, reach), min(whole, reach)
             common = max(0, whole - (total - kept))
         own[kept - common] = own.get(kept - common, 0) + size
         if stored:

@@ -26,11 +26,11 @@ class Deployment:
     stages, the layers of each stage where they do not divide evenly.
     context: tokens of each sequence. prompt: of them, how many are prefilled (all). prefix_tokens:
     of them, how many all sequences share. max_model_len: the longest allowed sequence, which a
-    contiguous allocator reserves (context).
+    contiguous allocator reserves (the model's own limit, or the context if that is longer).
     Bytes: weight_dtype with embedding_dtype, group_size and scale_bytes where they matter; params
     instead of the config's count; kv_dtype, a name or an object (`kv_format`).
     overhead_bytes: all that is neither weights nor cache; None: a bound on activations, and
-    `plan.FIXED_OVERHEAD` for context, graphs and buffers.
+    `plan_parts.FIXED_OVERHEAD` for context, graphs and buffers.
     mfu, mbu: shares of the dense peak and of the bandwidth that kernels reach.
     Traffic, None where it is not known: users, sequences wanted at once; hit_rate of the prefix
     cache; ttft_s and itl_s, limits on the first token and between tokens; fleet_gpus, of all
@@ -129,8 +129,10 @@ class Deployment:
 
     @property
     def longest(self) -> int:
-        """Tokens that a contiguous allocator reserves for a sequence."""
-        return self.context if self.max_model_len is None else self.max_model_len
+        """Tokens that a contiguous allocator reserves for a sequence: the most that it may have."""
+        if self.max_model_len is not None:
+            return self.max_model_len
+        return max(self.context, self.model.max_position or 0)
 
     @property
     def schedulers(self) -> int:

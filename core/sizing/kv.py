@@ -136,7 +136,11 @@ def kv_bytes_sequence(
         (*letters.symbols, *named, kv_text.length_symbol(length)),
         tuple(steps),
         scope=scope,
-        notes=(*_sequence_notes(model, rows, length, value), *layout_notes(model, where)),
+        notes=(
+            *_sequence_notes(model, rows, length, value),
+            *_indexer_notes(rows, fmt),
+            *layout_notes(model, where),
+        ),
     )
 
 
@@ -225,6 +229,7 @@ def _token_result(model: ModelSpec, rows: list[LayerBytes], fmt: KVFormat, scope
     shared = sum(n for layer, n in model.layer_groups if isinstance(layer.cache, SharedKV))
     if shared and scope == "model":
         notes.append(f"{shared} layers read another layer's keys and values and keep none")
+    notes += _indexer_notes(rows, fmt)
     if kv_layers.state(rows):
         notes.append("beside it each sequence keeps a fixed state (fixed_state_bytes)")
     letters = kv_text.Letters(rows, fmt)
@@ -235,6 +240,18 @@ def _token_result(model: ModelSpec, rows: list[LayerBytes], fmt: KVFormat, scope
         kv_text.with_sum(kv_text.token_steps(rows, fmt, letters), "B"),
         scope=scope,
         notes=tuple(notes),
+    )
+
+
+def _indexer_notes(rows: list[LayerBytes], fmt: KVFormat) -> tuple[str, ...]:
+    """Engines keep an indexer's keys in a format of their own, whatever that of the cache."""
+    indexed = [row for row in rows if row.indexer]
+    if not indexed or fmt.indexer is not None:
+        return ()
+    return (
+        f"indexer keys are counted in {fmt.key.name}, {indexed[0].indexer:,} B a token and layer; "
+        "vLLM keeps them as 128 fp8 numbers and a 4-byte scale, 132 B, in every cache format: "
+        '"indexer": "fp8_g128" in the dtype object',
     )
 
 

@@ -67,14 +67,18 @@ def _token_head(name: str, scale_bytes: int) -> KVFormat:
 
 
 _FP8, _BF16 = formats.FORMATS["fp8"], formats.FORMATS["bf16"]
+_INDEXER = formats.FORMATS["fp8_g128"]
 LAYOUTS = {
     # Names and widths of vLLM's --kv-cache-dtype (2026): v1/kv_cache_interface.py counts fp32
     # scales for 8 bits, its Triton cache kernel packs an fp16 one for 4; FlashMLA's sparse layout
-    # is 512 fp8 numbers, 4 fp32 scales and 64 bf16 rotary numbers, 656 bytes in all.
+    # is 512 fp8 numbers, 4 fp32 scales and 64 bf16 rotary numbers, 656 bytes in all; the keys of
+    # an indexer lie beside it in fp8, 128 numbers with a 4-byte scale.
     "fp8_per_token_head": _token_head("fp8", 4),
     "int8_per_token_head": _token_head("int8", 4),
     "int4_per_token_head": _token_head("int4", 2),
-    "fp8_ds_mla": KVFormat(_FP8, _FP8, Scales(scales.PER_GROUP, 4, 0, 128), rope=_BF16),
+    "fp8_ds_mla": KVFormat(
+        _FP8, _FP8, Scales(scales.PER_GROUP, 4, 0, 128), rope=_BF16, indexer=_INDEXER
+    ),
 }
 
 _KEYS = ("format", "value", "scale", "scale_bytes", "zero_bytes", "group_size")

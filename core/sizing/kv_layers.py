@@ -50,6 +50,12 @@ class LayerBytes:
         """Tokens that are kept of a sequence of that length."""
         return length if self.window is None else min(length, self.window)
 
+    def blocks(self, length: int, size: int) -> int:
+        """Blocks of `size` tokens that are kept of such a sequence: of a window those that W tokens
+        can touch, wherever they start."""
+        total = -(-length // size)
+        return total if self.window is None else min(total, -(-(self.window - 1) // size) + 1)
+
     def attended(self, length: int) -> int:
         """Tokens that the next one attends to: those kept, or the top k of them."""
         kept = self.tokens(length)

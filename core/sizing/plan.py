@@ -27,12 +27,9 @@ from core.sizing.deployment import Deployment
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
-from core.sizing.result import CONVENTION, Result, Step, symbols
+from core.sizing.plan_parts import beside, overhead, reserves, through_stages, with_state
+from core.sizing.result import Result, Step, symbols
 from core.sizing.text import num
-
-FIXED_OVERHEAD = 2 * 2**30
-"""Bytes for CUDA context, graphs and communication buffers where nothing was measured: a guess, of
-the size that engines report; `overhead_bytes` replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +57,8 @@ class Plan:
     kv_replication: Result
     fixed_state: Result
     kv_per_sequence: Result
+    sequence_total: Result
+    sequence_in_pool: Result
     block: Result
     num_blocks: Result
     blocks_per_sequence: Result
@@ -83,6 +82,12 @@ class Plan:
     @property
     def fits(self) -> bool:
         return self.streams.value is None or self.streams.value > 0
+
+    @property
+    def held(self) -> Result:
+        """The sequences that memory holds under the planned allocator."""
+        contiguous = self.deployment.allocator == "contiguous"
+        return self.held_contiguous if contiguous else self.held_paged
 
     @property
     def batch(self) -> int:
@@ -147,13 +152,12 @@ def plan(deployment: Deployment) -> Plan:
         "group_size": d.group_size,
         "scale_bytes": d.scale_bytes,
     }
-    overhead = _overhead(d, model)
     room = pool.kv_pool_bytes_per_gpu(
         d.gpu,
         model,
         d.weight_dtype,
         gpu_memory_utilization=d.gpu_memory_utilization,
-        overhead_bytes=_whole(overhead),
+        **beside(d, model),
         **held,
         **split,
     )
@@ -170,13 +174,14 @@ def plan(deployment: Deployment) -> Plan:
     reserved = capacity.max_streams(
         model, d.context, d.kv_dtype, "contiguous", max_model_len=d.longest, **fits
     )
+    reserved = replace(reserved, notes=(reserves(d), *reserved.notes))
     memory = reserved if d.allocator == "contiguous" else paged
     streams, binding, bounds = _bounded(d, memory)
     batch = 0 if streams.value is None else int(streams.value) // d.dp
     together = -(-batch // d.pp)  # a pipeline's stages each work at a part of the batch
 
     def decode(size: int) -> Result:
-        return step_time.decode_step_time(
+        step = step_time.decode_step_time(
             model,
             d.gpu,
             d.tp,
@@ -188,10 +193,13 @@ def plan(deployment: Deployment) -> Plan:
             d.mfu,
             attention_dp=d.attention_dp,
         )
+        return through_stages(step, d.pp)
 
     alone = decode(1)
     full = decode(together) if batch else _none("s", "not one sequence fits")
     rate = _rate(batch, d.dp, full)
+    sequence = kv.kv_bytes_sequence(model, d.context, d.kv_dtype)
+    state = kv.fixed_state_bytes(model, d.kv_dtype)
     return Plan(
         deployment=d,
         model=model,
@@ -202,19 +210,29 @@ def plan(deployment: Deployment) -> Plan:
         if d.params is None and model.nominal_params is not None and count == "exact"
         else None,
         weights_per_gpu=weights.weight_bytes_per_gpu(model, d.weight_dtype, **held, **split),
-        overhead=overhead,
+        overhead=overhead(d, model),
         kv_pool_per_gpu=room,
         kv_per_token_per_layer=_per_layer(model, d.kv_dtype),
         kv_per_token=kv.kv_bytes_per_token(model, d.kv_dtype),
         kv_per_token_per_gpu=per_gpu,
         kv_replication=parallel.kv_replication_factor(model, d.tp, d.attention_dp),
-        fixed_state=kv.fixed_state_bytes(model, d.kv_dtype),
-        kv_per_sequence=kv.kv_bytes_sequence(model, d.context, d.kv_dtype),
+        fixed_state=state,
+        kv_per_sequence=sequence,
+        sequence_total=with_state(sequence, state),
+        sequence_in_pool=capacity.sequence_bytes_in_pool(
+            model,
+            d.context,
+            d.kv_dtype,
+            d.allocator,
+            d.block_size,
+            d.longest if d.allocator == "contiguous" else None,
+            **split,
+        ),
         block=blocks.block_bytes(model, d.kv_dtype, d.block_size, "gpu", **split),
         num_blocks=blocks.num_blocks(_whole(room), model, d.kv_dtype, d.block_size, **split)
         if per_gpu.value
         else _none("blocks", "no layer caches anything per token"),
-        blocks_per_sequence=blocks.blocks_for_tokens(d.context, d.block_size),
+        blocks_per_sequence=blocks.blocks_for_tokens(d.context, d.block_size, model),
         last_block_waste=blocks.expected_last_block_waste(
             model, d.kv_dtype, d.block_size, d.context
         ),
@@ -254,29 +272,6 @@ def _counted(d: Deployment) -> tuple[ModelSpec, str]:
         why = f": {d.model.params_note}" if d.model.params_note else ""
         raise SizingError("params", f"is missing: {d.model.name} has no known number{why}")
     return d.model, "nominal"
-
-
-def _overhead(d: Deployment, model: ModelSpec) -> Result:
-    """Bytes of one GPU that are neither weights nor cache."""
-    if d.overhead_bytes is not None:
-        value = -int(-d.overhead_bytes // 1)
-        return Result(value, "B", scope="gpu", notes=("as given, activations included",))
-    given = symbols(("fixed", "context, graphs, buffers: a guess", FIXED_OVERHEAD, "B"))
-    if model.matmul_params is None or not model.hidden_size:
-        why = "activations are not in it: the matrices of this model are not known"
-        return Result(FIXED_OVERHEAD, "B", given, (), "gpu", (why,), CONVENTION)
-    most = pool.activation_bytes_bound(model, d.max_num_batched_tokens, d.max_num_seqs, tp=d.tp)
-    value = FIXED_OVERHEAD + _whole(most)
-    last = Step("fixed + activations", f"{FIXED_OVERHEAD} + {most.value}", value, "B")
-    return Result(
-        value,
-        "B",
-        (*given, *most.symbols),
-        (*most.steps, last),
-        "gpu",
-        ("measure it, and give overhead_bytes", *most.notes),
-        CONVENTION,
-    )
 
 
 def _bounded(d: Deployment, memory: Result) -> tuple[Result, str, dict[str, int]]:
@@ -337,7 +332,7 @@ def _rate(batch: int, replicas: int, step: Result) -> Result:
             ("t", "a decode step of all of them", step.value, "s"),
         ),
         (Step("dp · B / t", f"{replicas} · {batch} / {num(step.value)}", value, "tok/s"),),
-        scope="model",
+        scope="fleet" if replicas > 1 else "replica",
         notes=("decoding alone: prefills of other requests take their share",),
     )
 

@@ -7,7 +7,13 @@ from core.sizing.plan import Plan
 from core.sizing.result import CONVENTION, LITERATURE, Result
 from core.sizing.units import both
 
-_SCOPES = {"layer": "a layer", "gpu": "a GPU", "replica": "a replica", "model": "the whole model"}
+_SCOPES = {
+    "layer": "a layer",
+    "gpu": "a GPU",
+    "replica": "a replica",
+    "fleet": "all replicas",
+    "model": "the whole model",
+}
 _ROWS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "WEIGHTS",
@@ -34,10 +40,12 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("kv_per_token_per_gpu", "a token, on one GPU"),
             ("kv_replication", "copies of each key and value"),
             ("fixed_state", "fixed state of a sequence"),
-            ("kv_per_sequence", "a sequence"),
-            ("block", "a block"),
-            ("num_blocks", "blocks"),
-            ("blocks_per_sequence", "blocks of a sequence"),
+            ("kv_per_sequence", "a sequence, keys and values"),
+            ("sequence_total", "a sequence, with its fixed state"),
+            ("sequence_in_pool", "a sequence, as the pool holds it"),
+            ("block", "a block, in every layer"),
+            ("num_blocks", "blocks, in every layer"),
+            ("blocks_per_sequence", "blocks of a sequence, in a layer"),
             ("last_block_waste", "empty slots of a last block, on average"),
         ),
     ),
@@ -74,8 +82,9 @@ def render(plan: Plan, findings: list[Finding], explain: bool = False) -> str:
     for title, rows in _ROWS:
         lines.append(title)
         for name, label in rows:
-            if name in results and not _idle(name, results[name]):
-                lines += _row(plan, label, results[name], explain)
+            if name in results and not _idle(plan, name):
+                said = _said(name, results[name], explain)
+                lines += _row(plan, label, results[name], said, explain)
         lines.append("")
     lines += _bounds(plan)
     lines += ["", *_advice(findings, explain)]
@@ -100,19 +109,42 @@ def _head(plan: Plan, explain: bool) -> list[str]:
     return lines
 
 
-def _idle(name: str, result: Result) -> bool:
-    """Whether a row would say nothing: no state, no copies."""
-    return (name, result.value) in (("fixed_state", 0), ("kv_replication", 1.0))
+_OF_BLOCKS = ("block", "num_blocks", "blocks_per_sequence", "last_block_waste")
 
 
-def _row(plan: Plan, label: str, result: Result, explain: bool) -> list[str]:
+def _idle(plan: Plan, name: str) -> bool:
+    """Whether a row would say nothing: no state, no copies, no blocks."""
+    if name in ("fixed_state", "sequence_total"):
+        return not plan.fixed_state.value
+    if name in _OF_BLOCKS:
+        return plan.deployment.allocator == "contiguous"
+    return name == "kv_replication" and plan.kv_replication.value == 1.0
+
+
+_PLAIN = {
+    "kv_per_token": "indexer keys",
+    "blocks_per_sequence": " with a window",
+    "held_contiguous": "each reserves",
+}
+"""Rows that are misread without one of their notes, and words that tell it."""
+
+
+def _said(name: str, result: Result, explain: bool) -> tuple[str, ...]:
+    """The notes that are shown below a row."""
+    if explain or not result.value:
+        return result.notes
+    return tuple(note for note in result.notes if name in _PLAIN and _PLAIN[name] in note)
+
+
+def _row(
+    plan: Plan, label: str, result: Result, notes: tuple[str, ...], explain: bool
+) -> list[str]:
     scope = _SCOPES.get(result.scope, "")
     basis = {CONVENTION: "by convention", LITERATURE: "as reported"}.get(result.basis, "")
     remark = ", ".join(part for part in (scope, basis) if part)
     lines = [f"  {label:<42}{quantity(result):<44}{remark}".rstrip()]
-    if not result.value or explain:
-        said = {*plan.notes, both(result.value or 0)}
-        lines += [f"      {note}" for note in result.notes if note not in said]
+    elsewhere = {*plan.notes, both(result.value or 0)}
+    lines += [f"      {note}" for note in notes if note not in elsewhere]
     if explain:
         for one in result.symbols:
             value = f"{one.value:,}" if isinstance(one.value, int) else f"{one.value}"

@@ -76,8 +76,10 @@ def kv_pool_bytes_per_gpu(
     )
     assert isinstance(held.value, int)
     activation, notes = 0, list(held.notes[:-1])
+    bounded = max_num_batched_tokens is not None
+    what = "context, graphs, buffers" if bounded else "neither weights nor cache, as given"
     if max_num_batched_tokens is None:
-        notes.append("activations are not counted: give max_num_batched_tokens for their bound")
+        notes.append("activations are not counted apart: max_num_batched_tokens gives a bound")
     else:
         bound = activation_bytes_bound(
             model, max_num_batched_tokens, max_num_seqs, activation_dtype, tp
@@ -100,15 +102,19 @@ def kv_pool_bytes_per_gpu(
             ("total", f"memory that the driver shows of {gpu.title}", total, "B"),
             ("u", "gpu_memory_utilization", utilization),
             ("weights", "on this GPU", held.value, "B"),
-            ("overhead", "context, graphs, buffers", overhead, "B"),
-            ("activations", "bound from the token budget", activation, "B"),
+            ("overhead", what, overhead, "B"),
+        )
+        + (
+            symbols(("activations", "bound from the token budget", activation, "B"))
+            if bounded
+            else ()
         ),
         (
             Step("⌊total · u⌋", f"⌊{total} · {gpu_memory_utilization}⌋", usable, "B"),
             *held.steps,
             Step(
-                "usable − weights − overhead − activations",
-                f"{usable} − {held.value} − {overhead} − {activation}",
+                "usable − weights − overhead" + (" − activations" if bounded else ""),
+                f"{usable} − {held.value} − {overhead}" + (f" − {activation}" if bounded else ""),
                 left,
                 "B",
             ),

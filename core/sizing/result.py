@@ -44,7 +44,8 @@ class Result:
     None if there is no such number, which `notes` then explains ("no crossover").
     unit: "B", "GiB", "s", "FLOP/B", "streams", "x", "fraction" … Bytes are always plain bytes; GB
     (10⁹) and GiB (2³⁰) are made by `units`, never mixed.
-    scope: "layer", "gpu", "replica", "model" or "" where the question does not arise.
+    scope: "layer", "gpu", "replica", "fleet" (all replicas), "model", or "" where the question does
+    not arise.
     basis: ARITHMETIC, CONVENTION or LITERATURE. source: paper, data sheet or file, if it has one.
     """
 

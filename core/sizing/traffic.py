@@ -226,7 +226,7 @@ def arithmetic_intensity_attention_decode(
                 "FLOP/B",
             ),
         ),
-        scope="gpu" if tp > 1 else "model",
+        scope="gpu",
         notes=_shared_note(model),
     )
 

@@ -46,7 +46,7 @@ def test_a_sound_plan_passes_every_rule_that_applies() -> None:
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("weights_leave_room", {"weight_dtype": "bf16", "tp": 1}, PROBLEM, "nothing is left"),
-    ("one_sequence_fits", {"context": 4_000_000}, PROBLEM, "needs 250,000 blocks"),
+    ("one_sequence_fits", {"context": 4_000_000}, PROBLEM, "of the pool of a GPU, which has"),
     ("context_within_model", {"context": 8193}, PROBLEM, "8,193 tokens; the config's limit is 8"),
     (
         "contiguous_reservation",
@@ -62,9 +62,33 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "contiguous_reservation",
-        {"allocator": "contiguous", "prefix_tokens": 0},
+        {"allocator": "contiguous", "prefix_tokens": 0, "max_model_len": 2048},
         NOTICE,
         "reserves 2,048 tokens and holds 2,048",
+    ),
+    (
+        "contiguous_reservation",
+        {"allocator": "contiguous", "prefix_tokens": 0},
+        PROBLEM,
+        "reserves 8,192 tokens and holds 2,048 on average: 75.0% of the bytes reserved stay empty.",
+    ),
+    (
+        "contiguous_reservation",
+        {"allocator": "contiguous", "prefix_tokens": 0, "model": "gemma-3-27b", "tp": 1},
+        PROBLEM,
+        "stay empty (a layer with a window reserves no more than that).",
+    ),
+    (
+        "kv_headroom",
+        {"allocator": "contiguous", "prefix_tokens": 0, "users": 10},
+        NOTICE,
+        "of the reservations of 1 replica",
+    ),
+    (
+        "one_sequence_fits",
+        {"allocator": "contiguous", "prefix_tokens": 0, "max_model_len": 2_000_000},
+        PROBLEM,
+        "A sequence of 2,048 tokens takes 81.92 GB",
     ),
     ("block_size", {"block_size": 256}, PROBLEM, "Blocks of 256 tokens"),
     ("block_size", {"block_size": 32}, NOTICE, "Blocks of 32 tokens at a context of 2,048"),
@@ -115,7 +139,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("kv_replication", {"tp": 16}, PROBLEM, "With tp = 16 each key and value is kept 2 times"),
     ("weights_without_math", {"gpu": "a100-sxm4-80"}, NOTICE, "Weights are fp8; NVIDIA A100"),
     ("kv_bytes_bind", {"kv_dtype": "bf16"}, NOTICE, "16-bit keys and values; 8 bits would hold"),
-    ("sequence_limit", {"max_num_seqs": 64}, NOTICE, "max_num_seqs stops at 64; the blocks would"),
+    ("sequence_limit", {"max_num_seqs": 64}, NOTICE, "max_num_seqs stops at 64; memory would"),
     ("first_token", {"ttft_s": 0.01}, PROBLEM, "Prefill of 1,024 tokens takes 37 ms"),
     ("first_token", {"ttft_s": None, "prompt": 2048, "mfu": 0.05}, NOTICE, "500 ms are wanted"),
     ("chunk_size", {"max_num_batched_tokens": 8192, "itl_s": 0.01}, PROBLEM, "computes 1,024"),

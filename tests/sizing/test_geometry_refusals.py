@@ -178,7 +178,7 @@ def test_what_generates_no_text_is_refused():
     assert refused({**LLAMA, "model_type": "bert"}) == "config.model_type"
     assert model_from_config({**LLAMA, "model_type": "bert", "is_decoder": True}).layers
     assert refused({**LLAMA, "model_type": "whisper"}) == "config.model_type"
-    assert refused({**LLAMA, "model_type": "t5", "is_encoder_decoder": True}) == (
+    assert refused({**LLAMA, "model_type": "newcomer", "is_encoder_decoder": True}) == (
         "config.is_encoder_decoder"
     )
 

@@ -217,8 +217,22 @@ def test_an_indexer_adds_its_keys() -> None:
     layer = Layer(Latent(512, 64), indexer_dim=128)
     model = specs.model(layer)
     assert per_token(model) == (576 + 128) * 2
-    mixed = {"format": "fp8_ds_mla", "indexer": "fp8_g128"}
-    assert per_token(model, mixed) == 656 + 132
+    assert per_token(model, "fp8_ds_mla") == 656 + 132, "vLLM's layout has a format for them"
+    mixed = {"format": "bf16", "indexer": "fp8_g128"}
+    assert per_token(model, mixed) == 576 * 2 + 132
+
+
+def test_indexer_keys_in_the_format_of_the_cache_are_said_to_be() -> None:
+    model = specs.model(Layer(Latent(512, 64), indexer_dim=128))
+    for result in (
+        kv.kv_bytes_per_token(model),
+        kv.kv_bytes_sequence(model, 100),
+        kv.kv_bytes_per_token(model, scope="gpu", tp=1),
+    ):
+        (note,) = (note for note in result.notes if "indexer keys" in note)
+        assert "counted in bf16, 256 B" in note and '"indexer": "fp8_g128"' in note
+    chosen = kv.kv_bytes_per_token(model, {"format": "bf16", "indexer": "fp8_g128"})
+    assert not any("indexer keys" in note for note in chosen.notes)
 
 
 # What must hold of any model

@@ -29,8 +29,12 @@ LEARNED = ("e_score_correction_bias", "expert_bias", "layer_scalar")
 
 
 def total(model):
-    buffers = (one for name, one in model.named_buffers() if name.endswith(LEARNED))
-    return sum(one.numel() for one in (*model.parameters(), *buffers))
+    return sum(tensor.numel() for _, tensor in learned(model))
+
+
+def learned(model):
+    yield from model.named_parameters()
+    yield from (pair for pair in model.named_buffers() if pair[0].endswith(LEARNED))
 
 
 def test_parts_add_up():
@@ -163,9 +167,7 @@ def test_parameters_are_in_the_layers_where_they_are(kind):
     config = tiny_models.config_of(kind, tie_word_embeddings=False)
     spec = model_from_config(tiny_models.as_published(config))
     expected = Counter()
-    model = tiny_models.empty_model(config)
-    learned = (item for item in model.named_buffers() if item[0].endswith(LEARNED))
-    for name, tensor in (*model.named_parameters(), *learned):
+    for name, tensor in learned(tiny_models.empty_model(config)):
         expected[layer_of(name, spec.num_layers)] += tensor.numel()
     for i in range(spec.num_layers):
         assert sum(sum(part.within(i, i + 1)) for part in spec.parts) == expected[i], i

@@ -17,7 +17,8 @@ from core.sizing.advice import advise
 from core.sizing.deployment import Deployment
 from core.sizing.errors import SizingError
 from core.sizing.geometry import FixedState, Layer
-from core.sizing.plan import FIXED_OVERHEAD, Plan, plan
+from core.sizing.plan import Plan, plan
+from core.sizing.plan_parts import FIXED_OVERHEAD
 from core.sizing.plan_text import render
 from tests.sizing import derivation, specs
 
@@ -136,6 +137,102 @@ def test_the_stages_of_a_pipeline_share_the_batch() -> None:
 def test_contiguous_reserves_the_longest_sequence() -> None:
     used = planned(**PAIR, context=1024, max_model_len=4096)
     assert used.held_contiguous.value == 114 and used.held_paged.value == 4 * 114 + 1
+
+
+def test_contiguous_reserves_what_the_model_allows_unless_less_is_said() -> None:
+    made = planned(**PAIR, context=1024, allocator="contiguous")
+    assert made.deployment.longest == 8192 and made.held.value == 57
+    assert made.held.notes[0].startswith("each reserves 8,192 tokens, the model's own limit")
+    text = render(made, advise(made))
+    assert "each reserves 8,192 tokens" in text and "memory binds" in text
+    assert "blocks of a sequence" not in text and "of the blocks" not in text
+    said = planned(**PAIR, context=1024, allocator="contiguous", max_model_len=2048)
+    assert said.held.notes[0] == "each reserves 2,048 tokens" and said.held.value == 228
+    beyond = planned(**PAIR, context=9000)
+    assert beyond.held_contiguous.notes[0].startswith("each reserves 9,000 tokens, its context")
+
+
+@pytest.mark.parametrize("allocator", ["paged", "contiguous"])
+@pytest.mark.parametrize("name", ["llama-3-8b", "gemma-3-27b", "qwen3-next-80b-a3b", "mamba-2.8b"])
+def test_the_pool_divides_into_streams_by_what_a_sequence_takes_of_it(
+    name: str, allocator: str
+) -> None:
+    """Blocks of all layers do not, where layers keep fewer of them or a state beside them."""
+    made = planned(
+        name, gpu="h200-sxm", tp=2, context=32768, allocator=allocator, max_num_seqs=2**20
+    )
+    assert made.sequence_in_pool.scope == "gpu"
+    derivation.check(made.sequence_in_pool)
+    each = made.sequence_in_pool.value
+    assert made.held.value == made.kv_pool_per_gpu.value // each
+    answer = calls.call(
+        "sequence_bytes_in_pool",
+        {"model": name, "tokens": 32768, "tp": 2, "policy": allocator}
+        | ({"max_model_len": made.deployment.longest} if allocator == "contiguous" else {}),
+    )
+    assert answer.value == each
+
+
+def test_blocks_of_a_sequence_are_told_by_window() -> None:
+    made = planned("gemma-3-27b", gpu="h200-sxm", tp=8, context=32768)
+    assert made.blocks_per_sequence.value == 2048
+    assert made.blocks_per_sequence.notes[0] == (
+        "65 in 52 of 62 layers: those with a window of 1,024"
+    )
+    assert made.blocks_per_sequence.notes[0] in render(made, advise(made))
+    all_slide = planned("mistral-7b-v0.1", context=32768)
+    assert all_slide.blocks_per_sequence.value == 257  # what 4,096 tokens can touch
+    derivation.check(all_slide.blocks_per_sequence)
+
+
+def test_a_plan_says_how_indexer_keys_are_counted() -> None:
+    node: dict[str, Any] = {"gpu": "h200-sxm", "tp": 8, "weight_dtype": "fp8"}
+    made = planned("deepseek-v3.2", **node)
+    assert "indexer keys are counted in bf16" in render(made, advise(made))
+    engine = planned("deepseek-v3.2", **node, kv_dtype="fp8_ds_mla")
+    assert engine.kv_per_token.value == 61 * (656 + 132)
+    assert "indexer keys" not in render(engine, advise(engine))
+
+
+def test_a_fixed_state_is_part_of_a_sequence() -> None:
+    made = planned("qwen3-next-80b-a3b", gpu="h200-sxm", tp=2)
+    both = made.kv_per_sequence.value + made.fixed_state.value
+    assert made.fixed_state.value > 0 and made.sequence_total.value == both
+    assert f"a sequence, with its fixed state          {both:,} B" in render(made, advise(made))
+    plain = planned("llama-3-8b")
+    assert plain.sequence_total.value == plain.kv_per_sequence.value
+    assert "with its fixed state" not in render(plain, advise(plain))
+
+
+def test_the_pool_names_what_is_taken_off() -> None:
+    made = planned(tp=2, weight_dtype="fp8")
+    named = {one.symbol: one.value for one in made.kv_pool_per_gpu.symbols}
+    assert named["overhead"] == FIXED_OVERHEAD
+    assert named["overhead"] + named["activations"] == made.overhead.value
+    given = planned(**PAIR)
+    said = {one.symbol: one for one in given.kv_pool_per_gpu.symbols}
+    assert said["overhead"].value == 5_000_000_000 and "activations" not in said
+    assert said["overhead"].meaning == "neither weights nor cache, as given"
+
+
+def test_a_pipeline_says_what_its_letters_are_of() -> None:
+    made = planned(tp=1, pp=8, context=1024)
+    named = {one.symbol: one for one in made.decode_full.symbols}
+    assert named["n"].meaning == "GPUs of a stage" and named["n"].value == 1
+    assert "of each stage" in named["K"].meaning and named["pp"].value == 8
+    assert made.decode_full.notes[-1].startswith("a token passes 8 stages one after the other")
+    derivation.check(made.decode_full)
+    single = {one.symbol for one in planned(tp=8).decode_full.symbols}
+    assert "pp" not in single
+
+
+def test_what_all_replicas_have_is_said_to_be_theirs() -> None:
+    alone, four = planned(tp=2, weight_dtype="fp8"), planned(tp=2, weight_dtype="fp8", dp=4)
+    for name in ("streams", "held_paged", "held_contiguous", "output_rate"):
+        assert alone.results()[name].scope == "replica"
+        assert four.results()[name].scope == "fleet"
+    assert alone.attention_intensity.scope == "gpu"
+    assert "streams                                 all replicas" in render(four, advise(four))
 
 
 def test_weights_that_do_not_fit_leave_nothing() -> None:

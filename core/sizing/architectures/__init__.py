@@ -68,7 +68,7 @@ def model_from_config(config: object, name: str = "config", source: str = "") ->
     elif kind in FAMILIES:
         model = decoder.build(fields, FAMILIES[kind])
     else:
-        model = unlisted.build(fields, kind, supported())
+        model = unlisted.build(fields, kind, (*supported(), *locate.SAME_KIND))
     return _spec(model, found, name, source)
 
 

@@ -191,16 +191,16 @@ def chatglm(fields: Fields) -> Model:
     family = Family(qkv_bias=bias or fields.flag("add_qkv_bias"), o_bias=bias, mlp_bias=bias)
     heads = Heads(num, kv, dim, dim)
     model.layers = [heads.layer(None)] * layers
-    model.add("attention", attention.heads_count(fields, family, hidden, heads), range(layers))
+    every = range(layers)
+    model.add("attention", attention.heads_count(fields, family, hidden, heads), every)
     width = fields.whole("ffn_hidden_size")
     model.facts["d_ff"] = width
-    model.add("MLP", feedforward.mlp(hidden, width, True, bias), range(layers))
+    model.add("MLP", feedforward.mlp(hidden, width, True, bias), every)
     fields.skip("apply_query_key_layer_scaling", "bias_dropout_fusion", "original_rope")
     kind = "rms" if fields.flag("rmsnorm", default=True) else "layer"
     final = fields.flag("post_layer_norm", default=True)
-    model.add("norms", decoder.norm(kind, hidden) * 2, range(layers))
-    if final:
-        model.add("norms", decoder.norm(kind, hidden), decoder.LAST)
+    model.add("norms", decoder.norm(kind, hidden) * 2, every)
+    model.add("norms", decoder.norm(kind, hidden) * final, decoder.LAST)
     return model
 
 
