@@ -15,7 +15,6 @@ CODE = {
 words = lesson.load("block_pool")
 present = page.is_present()
 choice.start()
-store.receive()
 
 edit = False
 if not present:
@@ -63,4 +62,4 @@ else:
             code.draw(words["code"], CODE)
             transfer.draw("paging/blocks", key="bp.transfer")
 
-store.keep()
+store.keep(redraw=False)

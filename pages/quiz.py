@@ -84,7 +84,6 @@ def draw() -> None:
         )
 
 
-store.receive()
 if store.progress() is None:
     states.skeleton("card", "Your progress is being read from this browser.")
 else:
@@ -93,4 +92,4 @@ else:
         page.bar()
     else:
         progress_menu.draw(words)
-store.keep()
+store.keep(redraw=True)

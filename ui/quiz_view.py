@@ -92,6 +92,7 @@ def question(
         **_card(item, answer, playing=playing),
         "number": f"Question {place + 1} of {len(made)}, {bank.topics()[item.topic].area}",
         "note": "The first answer counts.",
+        "lock": "Lock it in",
         "next": "See the result" if last else "Next question",
     }
 
@@ -106,6 +107,7 @@ def single(item: Item, answer: str, *, playing: bool, present: bool) -> dict[str
         **_card(item, answer, playing=playing),
         "number": "Now another configuration",
         "note": "",
+        "lock": "Check it",
         "next": "Again with other numbers",
     }
 

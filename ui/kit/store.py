@@ -1,7 +1,7 @@
 """The learner's progress and notebook: in this session, and kept in their browser.
 
-A page calls `receive` before it draws and `keep` when it is done. In between `progress` is what is
-known, None until the browser has answered, and `save` changes it.
+A page calls `keep` once, at its end. `progress` is what is known, None until the browser has
+answered, and `save` changes it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _PROGRESS = "kv.progress"
 _COMPONENT = "kv-store"
 _SEEN = "kv.progress.seen"
 _STATE = "kv.progress.state"
+_GIVEN_UP = "kv.progress.given_up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +47,15 @@ def save(changed: Progress) -> None:
     st.session_state[_PROGRESS] = changed
 
 
-def receive() -> None:
-    """Take in what the browser has reported since the last time."""
+def _receive() -> bool:
+    """Take in what the browser has reported. Whether that changes what a page may show."""
     report = reported(_COMPONENT)
     if report is None or report.id == st.session_state.get(_SEEN):
-        return
+        return False
     st.session_state[_SEEN] = report.id
-    known = progress()
+    known, before = progress(), (progress(), state())
     unreadable = None
-    if report.text is not None:
+    if report.text is not None and report.text != st.session_state.get(_GIVEN_UP):
         try:
             stored = read(report.text)
             known = stored if known is None else merge(known, stored)
@@ -62,16 +63,28 @@ def receive() -> None:
             unreadable = (str(exc), report.text)
     st.session_state[_STATE] = State(not report.ok, unreadable)
     save(known or Progress())
+    return before != (progress(), state())
 
 
 def overwrite() -> None:
     """Let go of what the browser has and could not be read."""
-    st.session_state[_STATE] = State()
+    unreadable = state().unreadable
+    if unreadable is not None:  # it may be reported again before it is written over
+        st.session_state[_GIVEN_UP] = unreadable[1]
+    st.session_state[_STATE] = State(state().volatile)
 
 
-def keep() -> None:
-    """Hand the present state to the browser. Once per run of a page, at its end."""
+@st.fragment
+def keep(*, redraw: bool) -> None:
+    """Hand the present state to the browser, and hear from it. Once on a page, at its end.
+
+    redraw: whether the page shows any of it, and so is drawn again when the browser has news. A
+    fragment: other pages are left alone, even while their visitor has a list open.
+    """
+    news = _receive()
     known = progress()
     blocked = state().unreadable is not None
     text = None if known is None or blocked else known.to_json()
     browser_store(NAME, text, st.session_state.get(_SEEN), key=_COMPONENT)
+    if news and redraw:
+        st.rerun(scope="app")

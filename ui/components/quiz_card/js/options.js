@@ -13,7 +13,7 @@ function row(option, i, words) {
 // state: {picked: index or null}, kept across redraws of the same question.
 export function choices(data, state, lock) {
   const group = el("fieldset", "opts", el("legend", "sr", "Your answer"));
-  const go = button("btn primary", () => state.picked !== null && lock(state.picked), icon("lock"), "Lock it in");
+  const go = button("btn primary", () => state.picked !== null && lock(state.picked), icon("lock"), data.lock);
   const show = () => {
     group.querySelectorAll("label").forEach((label, i) => label.classList.toggle("on", i === state.picked));
     go.setAttribute("aria-disabled", String(state.picked === null));
