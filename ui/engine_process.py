@@ -101,6 +101,7 @@ class EngineSupervisor:
         self._client: EngineClient | None = None
         self._process: subprocess.Popen[str] | None = None
         self._said: deque[str] = deque(maxlen=20)
+        self._ended_once = False
         self._seen = Seen("starting", "The engine is being started.")
         self._thread = threading.Thread(target=self._run, name="engine-supervisor", daemon=True)
 
@@ -160,6 +161,7 @@ class EngineSupervisor:
             healthy_s, why = self._one_life()
             if self._stopping.is_set():
                 return
+            self._ended_once = True
             failures = 0 if healthy_s >= self._patience.healthy_s else failures + 1
             wait_s = min(self._patience.longest_wait_s, float(2**failures) / 2)
             _log.warning("the engine ended (%s); starting it again in %g s", why, wait_s)
@@ -255,7 +257,9 @@ class EngineSupervisor:
         if state == "failed":
             return str(health.get("message", "")) or "it failed"
         if state == "starting":
-            self._seen = Seen("starting", "The engine is loading its model.", health)
+            word = "restarting" if self._ended_once else "starting"
+            again = " again" if self._ended_once else ""
+            self._seen = Seen(word, f"The engine is loading its model{again}.", health)
         else:
             self._seen = Seen(state, "", health, self._seen.models)
         return None

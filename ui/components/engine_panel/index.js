@@ -1,6 +1,6 @@
 // Asks /engine/status now and then; rarely while all is well, never while nobody looks.
 //   data: {names: {model id: name}}
-const EVERY_MS = { ready: 15000, busy: 8000, starting: 2000, restarting: 2000, absent: 30000 };
+const EVERY_MS = { ready: 5000, busy: 5000, starting: 2000, restarting: 2000, absent: 30000 };
 const WORDS = {
   ready: "Engine ready",
   busy: "Engine runs a scenario",
