@@ -11,6 +11,7 @@ import itertools
 import json
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ui import warm
 from ui.failure import show
-from ui.routes import ROUTES, lifespan
+from ui.routes import ROUTES
 from ui.runs import recorded
 from ui.static_gzip import MIDDLEWARE
 
@@ -31,6 +33,13 @@ setting: dict[str, Any] = dict(PLAIN)
 runs: dict[str, dict[str, Any]] = {}
 numbers = itertools.count(1)
 SOURCE = {"device": "CPU", "dtype": "bfloat16", "model": "smollm2-135m-instruct"}
+
+
+@asynccontextmanager
+async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
+    """The app's own, without an engine."""
+    warm.start()
+    yield {}
 
 
 async def configure(request: Request) -> Response:

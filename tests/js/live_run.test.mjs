@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { gunzipSync } from "node:zlib";
 import { EXPERIMENTS, measured, scenariosFor, summarise } from "../../ui/components/live_run/js/experiments.js";
-import { against, byBatch, kindOf, median, promptLengths, stepUs } from "../../ui/components/live_run/js/metrics.js";
+import { against, byBatch, gapsUs, kindOf, median, promptLengths, stepUs } from "../../ui/components/live_run/js/metrics.js";
 import { powerOfTen, short, ticks } from "../../ui/components/live_run/js/scales.js";
 import { SseParser, follow } from "../../ui/components/live_run/js/sse.js";
 import { rows } from "../../ui/components/live_run/js/stepbox.js";
@@ -186,6 +186,14 @@ test("what the experiments found is told without a hole", () => {
     assert.doesNotMatch(JSON.stringify(measured(id, loaded)), /null/);
   }
   assert.deepEqual(measured("double", [load("prompt_doubled")]).map((r) => r.tokens), [74, 148]);
+});
+
+test("a wait while the device was away is part of the gap it fell into", () => {
+  const run = load("one_question");
+  const before = gapsUs(run, story(run, "A"));
+  run.steps[9].timing.away_us = 5e6;
+  const after = gapsUs(run, story(run, "A"));
+  assert.deepEqual(after.map((us, i) => Math.round(us - before[i])).filter((us) => us), [5e6]);
 });
 
 test("MFU and MBU are the work over the time over the ceiling", () => {

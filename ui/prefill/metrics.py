@@ -38,7 +38,8 @@ def times(run: Json, request: str) -> Times:
                 prompt = event["num_prompt_tokens"]
             elif event["type"] == "token_sampled" and event["sequence"] == sequence:
                 sampled.append(k)
-    spent = [step_us(step) for step in run["steps"]]
+    # away_us: a request waits just as long while the device is somebody else's.
+    spent = [step_us(s) + s.get("timing", {}).get("away_us", 0) for s in run["steps"]]
     if not sampled:
         return Times(prompt, None, None)
     gaps = [sum(spent[a + 1 : b + 1]) for a, b in pairwise(sampled)]

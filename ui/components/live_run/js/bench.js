@@ -102,6 +102,7 @@ export class Bench {
     this.recordedName = name;
     this.ask.answer.reset();
     this.setStory(request);
+    if (!this.exp) this.base = run.header;
     this.k = clamp(k ?? this.last, 0, this.last);
     this.stage = stageOf(this.story, this.k);
     this.later();
@@ -173,6 +174,10 @@ export class Bench {
 
   get shared() {
     return this.run.header.label === "LIVE" && this.run.steps.some((s) => Object.keys(s.scheduled).some((id) => id.startsWith("other-")));
+  }
+
+  get beside() {
+    return this.run.steps.some((s) => s.beside);
   }
 
   go(k, byUser) {
@@ -294,7 +299,7 @@ export class Bench {
   // Where the picture comes from. brief: the word alone, its detail on hover.
   label(node, brief, header = this.run.header) {
     const p = provenance(header);
-    const about = [...p.about.filter(Boolean), this.shared ? "batch shared with others" : null, header.beside].filter(Boolean).join(", ");
+    const about = [...p.about.filter(Boolean), this.shared ? "batch shared with others" : null, this.beside && header === this.run.header ? "timed beside other work" : null].filter(Boolean).join(", ");
     const key = `${p.word} ${about} ${brief}`;
     if (node.dataset.key === key) return;
     node.dataset.key = key;

@@ -22,9 +22,10 @@ export class Lab {
   }
 
   draw() {
-    const { exp, busy, story } = this.bench;
+    const { exp, busy, session } = this.bench;
+    const tokens = session.basePrompt().length;
     for (const c of this.cards) {
-      c.said.textContent = c.about(exp?.id === "double" && exp.base ? exp.base : story.promptTokens || 0);
+      c.said.textContent = c.about(tokens);
       c.b.setAttribute("aria-pressed", String(exp?.id === c.id));
       c.b.disabled = busy;
     }

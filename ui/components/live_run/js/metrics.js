@@ -19,7 +19,8 @@ export function median(values) {
 
 const between = (run, from, to) => {
   let us = 0;
-  for (let k = from; k <= to; k++) us += stepUs(run.steps[k]);
+  // away_us: a request waits just as long while the device is somebody else's
+  for (let k = from; k <= to; k++) us += stepUs(run.steps[k]) + (run.steps[k].timing?.away_us ?? 0);
   return us;
 };
 

@@ -161,11 +161,12 @@ export class Session {
 
   async experiment(id) {
     const { bench } = this;
-    const base = bench.run.header.prompts?.[bench.story.request];
-    const model = this.status.label_source?.model;
-    if (!this.canLive || !base?.length || (model && bench.run.header.source?.model !== model)) return this.standIn(id);
-    const scenarios = scenariosFor(id, { model: bench.run.header.source.model, ids: base });
-    bench.exp = { id, of: scenarios.length, runs: [], done: false, base: base.length };
+    const base = this.basePrompt();
+    const model = bench.base?.source?.model;
+    const other = this.status.label_source?.model; // token ids mean nothing to another model
+    if (!this.canLive || !base.length || (other && other !== model)) return this.standIn(id);
+    const scenarios = scenariosFor(id, { model, ids: base });
+    bench.exp = { id, of: scenarios.length, runs: [], done: false };
     this.begin();
     const runs = [];
     for (const scenario of scenarios) {
@@ -186,6 +187,13 @@ export class Session {
     }
     this.done(id, runs);
     return undefined;
+  }
+
+  // The prompt that experiments vary: of the run that was on the page before the first of them.
+  basePrompt() {
+    const { base, story, exp } = this.bench;
+    const prompts = base?.prompts ?? {};
+    return (exp ? null : prompts[story.request]) ?? Object.values(prompts)[0] ?? [];
   }
 
   done(id, runs) {
