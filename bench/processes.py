@@ -51,10 +51,10 @@ class NotStartedError(KVScopeError):
 
 
 @contextmanager
-def app(environment: dict[str, str]) -> Iterator[Served]:
-    """`streamlit run app.py`. environment: added to this process's."""
+def app(environment: dict[str, str], script: str = "app.py") -> Iterator[Served]:
+    """`streamlit run app.py`. environment: added to this process's. script: another one."""
     port = _free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
+    command = [sys.executable, "-m", "streamlit", "run", script]
     command += ["--server.port", str(port), "--server.headless", "true"]
     with _child(command, environment) as process:
         served = Served(f"http://localhost:{port}", process.pid)

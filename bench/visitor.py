@@ -12,9 +12,11 @@ import re
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
+from urllib.parse import urlencode
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.proto.Common_pb2 import StringArray
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
@@ -33,12 +35,13 @@ class VisitError(KVScopeError):
 class Visitor:
     """One session. url: of the app; page: its path, empty for the landing page.
 
-    ids: of widgets and components on the page, by their keys. data: what a component was given
-    last, by its key. received: bytes that have come.
+    query: of its address, as the browser would have it. ids: of what is on the page, by key. data:
+    by key, what a component was given last, or what a group of buttons offers. received: bytes.
     """
 
     url: str
     page: str
+    query: str = ""
     ids: dict[str, str] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
     received: int = 0
@@ -78,7 +81,7 @@ class Visitor:
         VisitError where the page failed.
         """
         assert self._socket is not None
-        client = ClientState(page_script_hash=self._script)
+        client = ClientState(page_script_hash=self._script, query_string=self.query)
         client.context_info.url = f"{self.url}/{self.page}"
         client.context_info.color_scheme = "light"
         if not self._script:
@@ -129,6 +132,8 @@ class Visitor:
         if kind == "bidi_component":
             data = drawn.json or drawn.mixed.json
             self.data[found[1]] = json.loads(data) if data else None
+        elif kind == "button_group":
+            self.data[found[1]] = [option.content for option in drawn.options]
 
     def _id(self, key: str) -> str:
         try:
@@ -163,10 +168,14 @@ class QuizVisitor(Visitor):
 
 
 class PrefillVisitor(Visitor):
-    """Writes another number into the prediction: each time the whole page runs, charts included."""
+    """Reads at one level, then at another: each time the whole page runs, charts included."""
 
     PAGE = "prefill_decode"
 
     async def interact(self, turn: int) -> float:
-        self.put("pd.predict.ttft", double_value=1.0 + turn % 50 / 10)
+        """Choose the next of the kit's three levels."""
+        levels = self.data["level"]
+        level = levels[turn % len(levels)]
+        self.put("level", string_array_value=StringArray(data=[level]))
+        self.query = urlencode({"level": level})  # the control is bound to the address
         return await self.rerun()

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ui import live_routes, runs, status, warm
+from ui import live_routes, nodelay, runs, status, warm
 
 
 async def health(request: Request) -> Response:
@@ -56,6 +56,7 @@ ROUTES = [
 @asynccontextmanager
 async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
     """Do the slow imports before the first visitor comes, and keep an engine at hand."""
+    nodelay.switch_on()
     warm.start()
     async with live_routes.engine_lifespan():
         yield {}
