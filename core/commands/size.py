@@ -34,10 +34,12 @@ _OPTIONS: tuple[tuple[str, Callable[[str], Any], str, str], ...] = (
         "TOKENS",
         "longest sequence, which contiguous allocation reserves (model's)",
     ),
-    ("weight-dtype", str, "FORMAT", "bf16, fp8, int8, int4, q4_0 …"),
+    ("weight-dtype", str, "FORMAT", "bf16, fp8, int4, q4_0 …; or JSON; the config's, or bf16"),
     ("embedding-dtype", str, "FORMAT", "of embedding and head, where it differs"),
+    ("part-dtypes", str, "JSON", 'of other parts, as in {"experts": "mxfp4"}'),
     ("group-size", int, "N", "numbers of a quantised matrix to one scale"),
     ("scale-bytes", float, "B", "of one such scale"),
+    ("zero-bytes", float, "B", "of one zero point (0.5: packed in 4 bits)"),
     ("params", float, "N", "parameters, instead of the config's"),
     (
         "kv-dtype",
@@ -109,7 +111,9 @@ def _deployment(args: argparse.Namespace) -> Any:
 
     names = [name.replace("-", "_") for name, *_ in _OPTIONS] + [flag[1] for flag in _FLAGS]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    for name in ("gpu", "kv_dtype"):
+    if args.part_dtypes is not None:
+        given["part_dtypes"] = json_argument(args.part_dtypes, "part_dtypes")
+    for name in ("gpu", "kv_dtype", "weight_dtype"):
         text = getattr(args, name)
         if text is not None:
             given[name] = json_argument(text, name) if text.lstrip().startswith("{") else text

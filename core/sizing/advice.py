@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from core.sizing import capacity, formats, kv_format, kv_layers, prefix, scales, step_time, tiers
+from core.sizing import capacity, chunks, kv_format, kv_layers, prefix, scales, tiers
 from core.sizing.plan import Plan
 from core.sizing.result import Number
 from core.sizing.units import both
@@ -261,8 +261,9 @@ def _kv_replication(plan: Plan, at: dict[str, float]) -> Verdict:
 
 def _weights_without_math(plan: Plan, _: dict[str, float]) -> Verdict:
     d = plan.deployment
-    wanted = formats.get(d.weight_dtype).compute
-    saw = {"weight_dtype": d.weight_dtype, "gpu": d.gpu.title, "peaks": ", ".join(d.gpu.peaks)}
+    kept = d.stored()
+    wanted = kept.main.compute
+    saw = {"weight_dtype": kept.name, "gpu": d.gpu.title, "peaks": ", ".join(d.gpu.peaks)}
     return _worse(wanted not in d.gpu.peaks, NOTICE), saw
 
 
@@ -304,32 +305,48 @@ def _first_token(plan: Plan, _: dict[str, float]) -> Verdict:
     time, limit = plan.prefill.value, _ttft(plan)
     if time is None:
         return None
-    return _worse(time > limit, _strict(plan.deployment.ttft_s)), {
+    hit = "" if plan.prefill_hit is None else ", if it finds nothing cached"
+    least = time
+    if plan.prefill_hit is not None and plan.prefill_hit.value is not None:
+        least = plan.prefill_hit.value
+        hit += f", and {1000 * least:.0f} ms with its prefix cached"
+    saw = {
         "prompt": plan.deployment.prompt_tokens,
         "time_ms": 1000 * time,
         "mfu": plan.deployment.mfu,
+        "hit": hit,
         "target_ms": 1000 * limit,
     }
+    # Late only where nothing is cached: how often that is, the hit rate says.
+    status = _strict(plan.deployment.ttft_s) if least > limit else NOTICE
+    return _worse(time > limit, status), saw
 
 
 def _chunk_size(plan: Plan, at: dict[str, float]) -> Verdict:
     d, limit = plan.deployment, _itl(plan, at)
-    budget = min(d.max_num_batched_tokens, d.prompt_tokens)
-    # Behind all of the prompt but itself: the last chunk is the slowest.
-    chunk = step_time.prefill_time(
+    most = max(1, min(d.max_num_seqs, plan.batch // d.attention_dp))
+    step = chunks.full_step_time(
         plan.model,
-        budget,
+        d.max_num_batched_tokens,
+        d.prompt_tokens,
         d.gpu,
         d.tp,
-        d.weight_dtype,
+        d.stored(),
         d.mfu,
-        computed=d.prompt_tokens - budget,
-        weights=d.weight_dtype,
+        d.mbu,
+        prompts=most,
+        attention_dp=d.attention_dp,
     )
-    if chunk.value is None:
+    if step.value is None:
         return None
-    saw = {"budget": budget, "time_ms": 1000 * chunk.value, "target_ms": 1000 * limit}
-    return _worse(chunk.value > limit, _strict(d.itl_s)), saw
+    taken = min(d.max_num_batched_tokens, most * d.prompt_tokens)
+    saw = {
+        "tokens": taken,
+        "prompts": _count(-(-taken // d.prompt_tokens), "prompt"),
+        "time_ms": 1000 * step.value,
+        "target_ms": 1000 * limit,
+    }
+    return _worse(step.value > limit, _strict(d.itl_s)), saw
 
 
 def _token_gap(plan: Plan, at: dict[str, float]) -> Verdict:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from core.sizing import checks, formats, kv_format, kv_layers, kv_text, units, weights
+from core.sizing import checks, kv_format, kv_layers, kv_text, stored, units, weights
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
 from core.sizing.kv_layers import LayerBytes
 from core.sizing.result import Result, Step, Symbol, symbols
+from core.sizing.stored import WeightDtype
 
 
 def kv_weights_balance(
     model: ModelSpec,
     dtype: KVDtype = "bf16",
-    weight_dtype: str = "bf16",
+    weight_dtype: WeightDtype = "bf16",
     tokens: int | None = None,
     batch: int | None = None,
     count: str = "exact",
@@ -32,13 +33,13 @@ def kv_weights_balance(
             "tokens" if tokens is None else "batch",
             "give one: the tokens of each sequence, or the batch",
         )
-    formats.get(weight_dtype, "weight_dtype")
-    held = weights.weight_bytes(model, weight_dtype, count, params)
+    kept = stored.of(weight_dtype, model, "weight_dtype")
+    held = weights.weight_bytes(model, kept, count, params)
     assert isinstance(held.value, int)
     fmt = kv_format.of(dtype)
     rows = kv_layers.of_model(model, fmt)
     letters = kv_text.Letters(rows, fmt)
-    weight = symbols(("weights", f"all weights in {weight_dtype}", held.value, "B"))
+    weight = symbols(("weights", f"all weights in {kept.name}", held.value, "B"))
     if tokens is not None:
         length = checks.whole(tokens, "tokens", 1)
         each = kv_layers.per_sequence(rows, length) + kv_layers.state(rows)

@@ -16,6 +16,7 @@ from core.sizing import (
     balance,
     blocks,
     capacity,
+    chunks,
     compare,
     compute,
     cost,
@@ -27,6 +28,7 @@ from core.sizing import (
     prefix,
     recompute,
     roofline,
+    saturation,
     sharing,
     step_time,
     tiers,
@@ -34,6 +36,7 @@ from core.sizing import (
     transfer,
     units,
     utilization,
+    weight_shares,
     weights,
 )
 from core.sizing.errors import SizingError
@@ -118,7 +121,7 @@ _TABLE: tuple[tuple[str, tuple[Callable[..., Result], ...]], ...] = (
             kv.fixed_state_bytes,
             kv.kv_bytes_sequence,
             weights.weight_bytes,
-            weights.weight_bytes_per_gpu,
+            weight_shares.weight_bytes_per_gpu,
             pool.activation_bytes_bound,
             pool.kv_pool_bytes_per_gpu,
             blocks.block_bytes,
@@ -180,7 +183,7 @@ _TABLE: tuple[tuple[str, tuple[Callable[..., Result], ...]], ...] = (
         (
             compute.attention_equals_linear_tokens,
             roofline.min_compute_bound_batch,
-            step_time.batch_to_saturate,
+            saturation.batch_to_saturate,
             recompute.swap_recompute_crossover_tokens,
         ),
     ),
@@ -189,6 +192,7 @@ _TABLE: tuple[tuple[str, tuple[Callable[..., Result], ...]], ...] = (
         "s",
         (
             step_time.prefill_time,
+            chunks.full_step_time,
             step_time.decode_step_time,
             transfer.kv_transfer_time,
             transfer.disagg_observable_latency,

@@ -1,11 +1,14 @@
 """Work in FLOPs: 2 per parameter and token in the matrices, plus attention over what is cached.
 
-A token is multiplied by P parameters: 2 · P FLOPs (Kaplan et al. 2020). Attention adds, per layer
+A token meets P parameters: 2 · P FLOPs (Kaplan et al. 2020). Attention adds, per layer
 and pair of query and key, 2 · n_q · (d_query + d_output): 4 · n_q · d_head in the usual case. With
 a causal mask N tokens make N² / 2 pairs (exactly N · (N + 1) / 2; the sources' convention is kept),
 and in a layer with window W no query sees more than W keys, so past W the pairs grow linearly.
 
 P is the number of active parameters: a mixture of experts multiplies a token by the few it visits.
+As the sources count, the embedding is among them, of which a token takes one row; other tables that
+are looked up (positions, Gemma-3n's per layer) are not. `count` "matmul" leaves out the embedding,
+norms and biases too, and is exact.
 """
 
 from __future__ import annotations
@@ -20,8 +23,14 @@ from core.sizing.result import Result, Step, Symbol, symbols
 from core.sizing.text import num, short
 
 COUNTS = ("active", "matmul")
-"""Which parameters a token is multiplied by: all active ones, as the sources count, or only those
-in matrices (no embedding lookup, norms or biases), which is exact."""
+"""Which parameters count as work: all active ones, the embedding with them, as the sources have it,
+or only those in matrices (no embedding lookup, norms or biases), which is exact."""
+
+COUNTED = {
+    "active": "active parameters, the embedding counted",
+    "matmul": "parameters in matrices that a token is multiplied by",
+}
+"""What P says of each."""
 
 MLA_PATHS = ("expanded", "absorbed")
 """How MLA attends: over keys and values expanded per head, as in prefill, or over the latent
@@ -29,13 +38,15 @@ itself with the up-projections absorbed into query and output, as in decode."""
 
 
 class Work(NamedTuple):
-    """FLOPs of one pass. pairs: attention as "a · pairs + …", to be computed again by a reader."""
+    """FLOPs of one pass. pairs: attention as "a · pairs + …", to be computed again by a reader.
+    counted: which parameters `params` are (`COUNTED`)."""
 
     linear: int
     attention: int
     params: int
     notes: tuple[str, ...]
     pairs: str
+    counted: str
 
     @property
     def total(self) -> int:
@@ -46,7 +57,7 @@ def params_per_token(model: ModelSpec, count: str = "active") -> tuple[int, tupl
     """P, and a note if it is not the exact figure."""
     exact = model.matmul_params if count == "matmul" else model.active_params
     if exact is not None:
-        return exact, ()
+        return exact - (0 if count == "matmul" else model.looked_up), ()
     if model.nominal_params is not None and not model.fields.get("n_experts"):
         nominal = round(model.nominal_params)
         why = model.params_note or "no exact count"
@@ -119,7 +130,8 @@ def prefill_work(
             attention += per_pair * tokens * seen
             text.append(f"{per_pair} · {tokens} · {seen}")
     notes += _left_out(model)
-    return Work(2 * params * tokens, attention, params, notes, " + ".join(text) or "0")
+    pairs = " + ".join(text) or "0"
+    return Work(2 * params * tokens, attention, params, notes, pairs, COUNTED[count])
 
 
 def decode_work(
@@ -138,7 +150,8 @@ def decode_work(
         attention += expanding * context
         text.append(f"{expanding} · {context}")
     whole = f"{batch} · ({' + '.join(text) or '0'})"
-    return Work(2 * params * batch, batch * attention, params, notes + _left_out(model), whole)
+    notes += _left_out(model)
+    return Work(2 * params * batch, batch * attention, params, notes, whole, COUNTED[count])
 
 
 def expansion_flops(model: ModelSpec) -> int:
@@ -244,7 +257,7 @@ def attention_equals_linear_tokens(
     checks.choice(mla, "mla", MLA_PATHS)
     params, notes = params_per_token(model, count)
     terms = attention_terms(model, mla)
-    shown = work_symbols(model, Work(0, 0, params, (), ""), mla)
+    shown = work_symbols(model, Work(0, 0, params, (), "", COUNTED[count]), mla)
     if causal:
         value = crossing(terms, {}, slope=-2 * params)
     else:  # Σ a_w · min(N, W) = 2 · P: the same sum, one power of N lower
@@ -285,7 +298,7 @@ def _fixed(layer: Layer) -> bool:
 
 def work_symbols(model: ModelSpec, work: Work, mla: str) -> tuple[Symbol, ...]:
     terms = attention_terms(model, mla)
-    rows = [Symbol("P", "parameters a token is multiplied by", work.params)]
+    rows = [Symbol("P", work.counted, work.params)]
     for window, per_pair in terms.items():
         which = "" if window is None else f", layers with a window of {window:,}"
         name = "a" if window is None else f"a_{window}"

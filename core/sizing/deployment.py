@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.sizing import blocks, checks, formats, kv_format, layout, tiers
+from core.sizing import blocks, checks, kv_format, layout, stored, tiers
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.gpus import GpuSpec
 from core.sizing.kv_format import KVDtype, KVFormat
 from core.sizing.layout import Layout
 from core.sizing.pool import DEFAULT_MAX_NUM_SEQS, DEFAULT_UTILIZATION
+from core.sizing.stored import Stored, WeightDtype
 
 ALLOCATORS, EVICTIONS = ("paged", "contiguous"), ("lru", "fifo", "lfu")
 
@@ -27,8 +28,9 @@ class Deployment:
     context: tokens of each sequence. prompt: of them, how many are prefilled (all). prefix_tokens:
     of them, how many all sequences share. max_model_len: the longest allowed sequence, which a
     contiguous allocator reserves (the model's own limit, or the context if that is longer).
-    Bytes: weight_dtype with embedding_dtype, group_size and scale_bytes where they matter; params
-    instead of the config's count; kv_dtype, a name or an object (`kv_format`).
+    Bytes: weight_dtype, by default what the config says of the published weights, else bf16; with
+    embedding_dtype, part_dtypes, group_size, scale_bytes and zero_bytes where they are another
+    (`stored`); params instead of the config's count; kv_dtype, a name or an object (`kv_format`).
     overhead_bytes: all that is neither weights nor cache; None: a bound on activations, and
     `plan_parts.FIXED_OVERHEAD` for context, graphs and buffers.
     mfu, mbu: shares of the dense peak and of the bandwidth that kernels reach.
@@ -49,10 +51,12 @@ class Deployment:
     prompt: int | None = None
     prefix_tokens: int = 0
     max_model_len: int | None = None
-    weight_dtype: str = "bf16"
+    weight_dtype: WeightDtype = stored.CHECKPOINT
     embedding_dtype: str | None = None
+    part_dtypes: Mapping[str, str] | None = None
     group_size: int | None = None
-    scale_bytes: float = 2
+    scale_bytes: float | None = None
+    zero_bytes: float | None = None
     params: float | None = None
     kv_dtype: KVDtype = "bf16"
     gpu_memory_utilization: float = DEFAULT_UTILIZATION
@@ -77,7 +81,7 @@ class Deployment:
 
     def __post_init__(self) -> None:
         layout.check(self.model, self.layout)
-        formats.get(self.weight_dtype, "weight_dtype")
+        self.stored()
         kv_format.of(self.kv_dtype, "kv_dtype")
         checks.whole(self.context, "context", 1, _MOST_TOKENS)
         checks.whole(self.block_size, "block_size", 1, blocks.MAX_BLOCK_SIZE)
@@ -122,6 +126,19 @@ class Deployment:
     @property
     def kv_format(self) -> KVFormat:
         return kv_format.of(self.kv_dtype, "kv_dtype")
+
+    def stored(self) -> Stored:
+        """The formats of the weights."""
+        return stored.of(
+            self.weight_dtype,
+            self.model,
+            "weight_dtype",
+            embedding_dtype=self.embedding_dtype,
+            part_dtypes=self.part_dtypes,
+            group_size=self.group_size,
+            scale_bytes=self.scale_bytes,
+            zero_bytes=self.zero_bytes,
+        )
 
     @property
     def prompt_tokens(self) -> int:

@@ -33,6 +33,10 @@ class Format:
     source: str = ""
     quantised: bool = False
 
+    def __hash__(self) -> int:
+        """Formats are the keys of many small tables, and their names differ."""
+        return hash(self.name)
+
     @property
     def own_scales(self) -> bool:
         """Whether the scales lie inside the blocks already."""

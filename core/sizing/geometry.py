@@ -103,6 +103,10 @@ class Placed:
         return min(number, 1) if self.once else number
 
 
+LOOKED_UP = ("position embedding", "per-layer embedding")
+"""Parts of which a token takes a row, beside that of the embedding itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParameterPart:
     """One line of a parameter count: "attention", "experts", "norms" …, all layers together.
@@ -123,6 +127,25 @@ class ParameterPart:
         times = [(placed, placed.within(start, stop)) for placed in self.placed]
         vectors = sum(placed.vectors * n for placed, n in times)
         return sum(placed.params * n for placed, n in times) - vectors, vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Quantised:
+    """How the config says that the published weights are quantised.
+
+    method: the config's word. dtype: the format, None if that is not understood. parts: names of
+    those whose matrices are in it; all else is in 16 bits. group_size: numbers to one scale of
+    scale_bytes and one zero point of zero_bytes; None if scales are too few to count. notes: what
+    is not taken into account.
+    """
+
+    method: str
+    dtype: str | None
+    parts: tuple[str, ...] = ()
+    group_size: int | None = None
+    scale_bytes: float = 2
+    zero_bytes: float = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,6 +178,7 @@ class ModelSpec:
     """Where the parameters are; empty if `params` is None. Their sums are the three counts."""
     nominal_params: float | None = None
     checkpoint_dtype: str | None = None  # "bf16", as the config states it
+    quantised: Quantised | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
@@ -166,6 +190,17 @@ class ModelSpec:
     def layer_groups(self) -> tuple[tuple[Layer, int], ...]:
         """Each kind of layer once, with how many there are, in order of first appearance."""
         return tuple(Counter(self.layers).items())
+
+    @cached_property
+    def amounts(self) -> tuple[tuple[str, int, int], ...]:
+        """(part, parameters in matrices, parameters in none) of each part; empty if not known."""
+        parts = self.parts
+        return tuple((part.name, part.params - part.vectors, part.vectors) for part in parts)
+
+    @cached_property
+    def looked_up(self) -> int:
+        """Parameters in further tables of which a token takes a row: no work, and hardly read."""
+        return sum(part.params for part in self.parts if part.name in LOOKED_UP)
 
     @property
     def num_layers(self) -> int:

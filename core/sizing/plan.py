@@ -14,13 +14,14 @@ from core.sizing import (
     blocks,
     capacity,
     cost,
-    formats,
     kv,
     parallel,
     pool,
     roofline,
+    saturation,
     step_time,
     traffic,
+    weight_shares,
     weights,
 )
 from core.sizing.deployment import Deployment
@@ -37,7 +38,8 @@ class Plan:
     """Results by what they say; each knows whether it is of a layer, a GPU, a replica or the model.
 
     binding: "blocks" (or "memory", contiguous), "max_num_seqs" or "max_num_batched_tokens": what
-    stops one scheduler first; "" if a sequence keeps nothing. bounds: sequences that each would
+    stops one scheduler first; "" if a sequence keeps nothing. prefill_hit: None if the prompts have
+    no prefix in common that is kept. bounds: sequences that each would
     allow. model: the deployment's, with its nominal size as given where the config knows none.
     fits: whether weights leave room for at least one sequence.
     """
@@ -72,6 +74,7 @@ class Plan:
     saturating_batch: Result
     attention_intensity: Result
     prefill: Result
+    prefill_hit: Result | None
     decode_alone: Result
     decode_full: Result
     output_rate: Result
@@ -137,25 +140,19 @@ def plan(deployment: Deployment) -> Plan:
     """The plan of a deployment. Raises SizingError where an input is missing or impossible."""
     d, where = deployment, deployment.layout
     model, count = _counted(d)
-    wanted = formats.get(d.weight_dtype, "weight_dtype").compute
-    compute, _ = roofline.compute_dtype(d.gpu, wanted, "weight_dtype")
+    kept = d.stored()
+    compute, _ = roofline.compute_dtype(d.gpu, kept.main.compute, "weight_dtype")
     split: dict[str, Any] = {
         "tp": d.tp,
         "pp": d.pp,
         "attention_dp": d.attention_dp,
         "stages": d.stages,
     }
-    held: dict[str, Any] = {
-        "count": count,
-        "params": d.params,
-        "embedding_dtype": d.embedding_dtype,
-        "group_size": d.group_size,
-        "scale_bytes": d.scale_bytes,
-    }
+    held: dict[str, Any] = {"count": count, "params": d.params}
     room = pool.kv_pool_bytes_per_gpu(
         d.gpu,
         model,
-        d.weight_dtype,
+        kept,
         gpu_memory_utilization=d.gpu_memory_utilization,
         **beside(d, model),
         **held,
@@ -178,6 +175,7 @@ def plan(deployment: Deployment) -> Plan:
     memory = reserved if d.allocator == "contiguous" else paged
     streams, binding, bounds = _bounded(d, memory)
     batch = 0 if streams.value is None else int(streams.value) // d.dp
+    hit = _hit(d)
     together = -(-batch // d.pp)  # a pipeline's stages each work at a part of the batch
 
     def decode(size: int) -> Result:
@@ -187,13 +185,27 @@ def plan(deployment: Deployment) -> Plan:
             d.tp,
             size,
             d.context,
-            d.weight_dtype,
+            kept,
             d.kv_dtype,
             d.mbu,
             d.mfu,
             attention_dp=d.attention_dp,
         )
         return through_stages(step, d.pp)
+
+    def prefill(cached: int) -> Result:
+        return step_time.prefill_time(
+            model,
+            d.prompt_tokens - cached,
+            d.gpu,
+            d.tp,
+            kept,
+            d.mfu,
+            computed=cached,
+            weights=kept,
+            mbu=d.mbu,
+            attention_dp=d.attention_dp,
+        )
 
     alone = decode(1)
     full = decode(together) if batch else _none("s", "not one sequence fits")
@@ -205,11 +217,11 @@ def plan(deployment: Deployment) -> Plan:
         model=model,
         params=_params(model, d.params),
         active_params=_active(model, d.params),
-        weights=weights.weight_bytes(model, d.weight_dtype, **held),
-        weights_nominal=weights.weight_bytes(model, d.weight_dtype, **{**held, "count": "nominal"})
+        weights=weights.weight_bytes(model, kept, **held),
+        weights_nominal=weights.weight_bytes(model, kept, **{**held, "count": "nominal"})
         if d.params is None and model.nominal_params is not None and count == "exact"
         else None,
-        weights_per_gpu=weights.weight_bytes_per_gpu(model, d.weight_dtype, **held, **split),
+        weights_per_gpu=weight_shares.weight_bytes_per_gpu(model, kept, **held, **split),
         overhead=overhead(d, model),
         kv_pool_per_gpu=room,
         kv_per_token_per_layer=_per_layer(model, d.kv_dtype),
@@ -241,18 +253,15 @@ def plan(deployment: Deployment) -> Plan:
         held_contiguous=reserved,
         streams=streams,
         balance_batch=balance.kv_weights_balance(
-            model, d.kv_dtype, d.weight_dtype, d.context, count=count, params=d.params
+            model, d.kv_dtype, kept, d.context, count=count, params=d.params
         ),
         ridge=roofline.ridge_point(d.gpu, compute),
-        saturating_batch=step_time.batch_to_saturate(
-            model, d.gpu, d.weight_dtype, mfu=d.mfu, mbu=d.mbu
-        ),
+        saturating_batch=saturation.batch_to_saturate(model, d.gpu, kept, mfu=d.mfu, mbu=d.mbu),
         attention_intensity=traffic.arithmetic_intensity_attention_decode(
             model, d.kv_dtype, d.context, tp=where.head_split
         ),
-        prefill=step_time.prefill_time(
-            model, d.prompt_tokens, d.gpu, d.tp, d.weight_dtype, d.mfu, weights=d.weight_dtype
-        ),
+        prefill=prefill(0),
+        prefill_hit=prefill(hit) if hit else None,
         decode_alone=alone,
         decode_full=full,
         output_rate=rate,
@@ -272,6 +281,13 @@ def _counted(d: Deployment) -> tuple[ModelSpec, str]:
         why = f": {d.model.params_note}" if d.model.params_note else ""
         raise SizingError("params", f"is missing: {d.model.name} has no known number{why}")
     return d.model, "nominal"
+
+
+def _hit(d: Deployment) -> int:
+    """Tokens that a prompt finds in the prefix cache: whole blocks, and never its last token, for
+    that one's output is wanted."""
+    shared = min(d.prefix_tokens, d.prompt_tokens - 1) if d.prefix_cache else 0
+    return shared // d.block_size * d.block_size
 
 
 def _bounded(d: Deployment, memory: Result) -> tuple[Result, str, dict[str, int]]:

@@ -66,6 +66,7 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("attention_intensity", "intensity of decode's attention"),
             ("saturating_batch", "batch that saturates the matrices"),
             ("prefill", "prefill of a prompt, alone"),
+            ("prefill_hit", "the same, its prefix cached"),
             ("decode_alone", "decode step, one sequence"),
             ("decode_full", "decode step, all sequences"),
             ("output_rate", "output, decoding alone"),
@@ -98,7 +99,7 @@ def _head(plan: Plan, explain: bool) -> list[str]:
     gpus = f"{d.gpus} × {d.gpu.title}" + (f" ({split})" if split else "")
     lines = [
         f"{d.model.name} on {gpus}",
-        f"weights {d.weight_dtype}, KV cache {d.kv_format.name}, {d.context:,} tokens a sequence, "
+        f"weights {d.stored().name}, KV cache {d.kv_format.name}, {d.context:,} tokens a sequence, "
         f"blocks of {d.block_size}, {d.gpu_memory_utilization:.0%} of memory",
         f"MFU {d.mfu:g}, MBU {d.mbu:g}; GB = 10⁹ bytes, GiB = 2³⁰",
     ]
@@ -131,7 +132,7 @@ _PLAIN = {
 
 def _said(name: str, result: Result, explain: bool) -> tuple[str, ...]:
     """The notes that are shown below a row."""
-    if explain or not result.value:
+    if explain or not result.value or name == "weights":
         return result.notes
     return tuple(note for note in result.notes if name in _PLAIN and _PLAIN[name] in note)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from core.sizing import checks, formats, layout, units, weights
+from core.sizing import checks, formats, layout, stored, units, weight_shares
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.gpus import GpuSpec
 from core.sizing.result import CONVENTION, Result, Step, Symbol, symbols
+from core.sizing.stored import WeightDtype
 
 DEFAULT_UTILIZATION = 0.92
 """vLLM's gpu_memory_utilization (vllm/config/cache.py, 2026); 0.90 in earlier releases."""
@@ -23,7 +24,7 @@ DEFAULT_MAX_NUM_SEQS = 256
 def kv_pool_bytes_per_gpu(
     gpu: GpuSpec,
     model: ModelSpec,
-    weight_dtype: str = "bf16",
+    weight_dtype: WeightDtype = "bf16",
     count: str = "exact",
     params: float | None = None,
     gpu_memory_utilization: float = DEFAULT_UTILIZATION,
@@ -40,15 +41,15 @@ def kv_pool_bytes_per_gpu(
     embedding_dtype: str | None = None,
     part_dtypes: Mapping[str, str] | None = None,
     group_size: int | None = None,
-    scale_bytes: float = 2,
-    zero_bytes: float = 0,
+    scale_bytes: float | None = None,
+    zero_bytes: float | None = None,
 ) -> Result:
     """Bytes of one GPU that blocks can take; 0 if the weights do not fit, with what is short.
 
     gpu_total_mib: if the driver reports another size than the table's. overhead_bytes: CUDA
     context, graphs, communication buffers. max_num_batched_tokens: the step's token budget, for a
     bound on activations (`activation_bytes_bound`); None: they are in the overhead, or forgotten.
-    The rest says what the weights take (`weights.weight_bytes_per_gpu`).
+    The rest says what the weights take (`weight_shares.weight_bytes_per_gpu`).
     """
     utilization = checks.number(gpu_memory_utilization, "gpu_memory_utilization", 0, 1, above=True)
     mib = gpu.visible_mib
@@ -57,10 +58,9 @@ def kv_pool_bytes_per_gpu(
     overhead = -int(-units.exact(overhead_bytes, "overhead_bytes") // 1)
     total = mib * units.MIB
     usable = int(units.exact(gpu_memory_utilization, "gpu_memory_utilization") * total)
-    formats.get(weight_dtype, "weight_dtype")
-    held = weights.weight_bytes_per_gpu(
+    held = weight_shares.weight_bytes_per_gpu(
         model,
-        weight_dtype,
+        stored.of(weight_dtype, model, "weight_dtype"),
         count,
         params,
         tp,

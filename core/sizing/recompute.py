@@ -9,7 +9,7 @@ it comes back later does recomputing win at first, until attention's square over
 from __future__ import annotations
 
 from core.sizing import checks, kv_format, kv_layers
-from core.sizing.compute import attention_terms, params_per_token, prefill_work
+from core.sizing.compute import COUNTED, attention_terms, params_per_token, prefill_work
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
 from core.sizing.links import rate as rate_of
@@ -51,7 +51,7 @@ def swap_recompute_crossover_tokens(
         ("M_tok", "KV per token", per_token, "B"),
         ("r", "rate of one link, one way", link.bytes_per_s, "B/s"),
         ("n", "links", links),
-        ("P", "parameters a token is multiplied by", params),
+        ("P", COUNTED["active"], params),
         ("C", "FLOP/s reached", flops, "FLOP/s"),
         ("a", "attention per pair of tokens, all layers", sum(terms.values()), "FLOP"),
     )

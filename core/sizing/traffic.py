@@ -17,19 +17,23 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from core.sizing import checks, formats, kv_format, kv_layers, layout
+from core.sizing import checks, copies, formats, kv_format, kv_layers, layout, stored
 from core.sizing.compute import (
+    COUNTED,
     COUNTS,
     MLA_PATHS,
     attention_terms,
     params_per_token,
     read_cache,
 )
-from core.sizing.geometry import ModelSpec, SharedKV
+from core.sizing.formats import Format
+from core.sizing.geometry import LOOKED_UP, ModelSpec, SharedKV
 from core.sizing.kv_format import KVDtype
 from core.sizing.layout import Layout
 from core.sizing.result import CONVENTION, Result, Step, Symbol, symbols
+from core.sizing.stored import Stored, WeightDtype
 from core.sizing.text import num, short
+from core.sizing.weights import rows_of
 
 
 class Read(NamedTuple):
@@ -72,24 +76,71 @@ def weights_read(model: ModelSpec, batch: int, count: str = "active") -> Read:
     return Read(read, params, idle, woken, (*notes, why))
 
 
+def numbers_read(
+    model: ModelSpec, read: Read, kept: Stored, count: str = "active"
+) -> dict[Format, int]:
+    """How many of the parameters that a step reads are in each format."""
+    if kept.plain or not model.parts:
+        return {kept.main: read.params}
+    amounts, others = [], read.params - read.one
+    for part in model.parts:
+        if part.name in LOOKED_UP:
+            continue
+        vectors = max(0, part.active - part.matmul)
+        matrices = part.active - vectors
+        if count == "matmul":
+            matrices, vectors = part.matmul, 0
+        if others and part.params > part.active:
+            more = math.floor((part.vectors - vectors) * read.woken)
+            matrices, vectors, others = matrices + others - more, vectors + more, 0
+        amounts.append((part.name, matrices, vectors))
+    return kept.numbers(amounts)
+
+
+class Held(NamedTuple):
+    """Bytes that one GPU reads of the weights: its even share of `whole`, and `copied`."""
+
+    whole: int
+    copied: int
+    tp: int
+
+    @property
+    def each(self) -> float:
+        return self.whole / self.tp + self.copied
+
+
+def weights_on_gpu(
+    model: ModelSpec, read: Read, kept: Stored, where: Layout, count: str = "active"
+) -> Held:
+    """What one GPU of a tensor-parallel group reads in a step. Unchecked."""
+    whole, copied = kept.size(numbers_read(model, read, kept, count)), 0
+    if where.tp > 1:
+        mixing = [(part.name, part.active) for part in model.parts if part.name in copies.MIXING]
+        extra = copies.beyond_share(model, where, mixing, 0, model.num_layers)
+        copied = kept.size(kept.numbers((name, n, 0) for name, n in extra)) if extra else 0
+    return Held(whole, copied, where.tp)
+
+
 def decode_weight_bytes(
-    model: ModelSpec, dtype: str = "bf16", batch: int = 1, count: str = "active"
+    model: ModelSpec, dtype: WeightDtype = "bf16", batch: int = 1, count: str = "active"
 ) -> Result:
     """Bytes of weights that one decode step of `batch` sequences reads, the whole model."""
-    fmt = formats.get(dtype)
+    kept = stored.of(dtype, model)
     batch = checks.whole(batch, "batch", 1)
     checks.choice(count, "count", COUNTS)
     read = weights_read(model, batch, count)
-    value = weight_size(read.params, dtype)
+    rows = rows_of("P_r", kept, numbers_read(model, read, kept, count))
     return Result(
-        value,
+        rows.size,
         "B",
-        symbols(
-            ("P", "parameters that one token visits", read.one),
-            ("idle", "parameters of the experts that it leaves alone", read.idle),
-            ("woken", "share of them that others visit: 1 − (1 − k / E)^(B − 1)", read.woken),
-            ("b", f"bytes per weight, {fmt.name}", fmt.bytes_per_element, "B"),
-            ("B", "sequences", batch),
+        (
+            *symbols(
+                ("P", COUNTED[count], read.one),
+                ("idle", "parameters of the experts that it leaves alone", read.idle),
+                ("woken", "share of them that others visit: 1 − (1 − k / E)^(B − 1)", read.woken),
+                ("B", "sequences", batch),
+            ),
+            *rows.symbols,
         ),
         (
             Step(
@@ -98,7 +149,7 @@ def decode_weight_bytes(
                 read.params,
                 "params",
             ),
-            Step("P_r · b", size_text(read.params, dtype), value, "B"),
+            *rows.steps,
         ),
         scope="model",
         notes=read.notes,
@@ -109,14 +160,6 @@ def decode_weight_bytes(
 def weight_size(params: int, dtype: str, path: str = "dtype") -> int:
     """Bytes of so many weights."""
     return formats.bytes_of(params, formats.get(dtype, path))
-
-
-def size_text(params: int, dtype: str) -> str:
-    """`weight_size` as arithmetic."""
-    fmt = formats.get(dtype)
-    if fmt.block_elements == 1:
-        return f"{params} · {fmt.block_bytes}"
-    return f"⌈{params} / {fmt.block_elements}⌉ · {fmt.block_bytes}"
 
 
 def kv_read(model: ModelSpec, context: int, dtype: KVDtype, where: Layout = layout.ONE_GPU) -> int:

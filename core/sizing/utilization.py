@@ -12,9 +12,11 @@ from core.sizing.gpus import GpuSpec
 from core.sizing.kv_format import KVDtype
 from core.sizing.result import WARNING, Result, Step, symbols
 from core.sizing.roofline import peak
-from core.sizing.step_time import MOST_BATCH, setup_of
+from core.sizing.step_setup import setup_of
+from core.sizing.step_time import MOST_BATCH
+from core.sizing.stored import WeightDtype
 from core.sizing.text import num
-from core.sizing.traffic import kv_read, weight_size, weights_read
+from core.sizing.traffic import kv_read, weights_on_gpu, weights_read
 
 
 def achieved_mfu(
@@ -59,32 +61,34 @@ def achieved_mbu(
     n_gpu: int = 1,
     batch: int = 1,
     context: int = 1,
-    weights: str = "bf16",
+    weights: WeightDtype = "bf16",
     kv: KVDtype = "bf16",
+    attention_dp: int = 1,
 ) -> Result:
     """The share of memory bandwidth that a measured decode step reached."""
     seconds = checks.positive(seconds, "seconds")
     batch = checks.whole(batch, "batch", 1, MOST_BATCH)
     context = checks.whole(context, "context")
-    setup = setup_of(model, gpu, n_gpu, weights, None, 1.0, 1.0, 1)
-    size = weight_size(weights_read(model, batch).params, weights, "weights")
-    cache = batch * kv_read(model, context, kv, setup.where)
-    moved = size / n_gpu + cache
+    setup = setup_of(model, gpu, n_gpu, weights, None, 1.0, 1.0, attention_dp)
+    held = weights_on_gpu(model, weights_read(model, batch), setup.kept, setup.where)
+    cache = -(-batch // setup.where.attention_dp) * kv_read(model, context, kv, setup.where)
+    moved = held.each + cache
     rate = moved / seconds
     value = rate / gpu.bandwidth
     return Result(
         value,
         "fraction",
         symbols(
-            ("W", f"weights read, {weights}", size, "B"),
+            ("W", f"weights read, {setup.kept.name}", held.whole, "B"),
             ("n", "GPUs", n_gpu),
+            ("C", "weights that each GPU has beyond its share", held.copied, "B"),
             ("K", "cache read on one GPU", cache, "B"),
             ("M", "all that one GPU reads", moved, "B"),
             ("t", "measured", seconds, "s"),
             ("BW", "memory bandwidth", gpu.bandwidth, "B/s"),
         ),
         (
-            Step("W / n + K", f"{size} / {n_gpu} + {cache}", moved, "B"),
+            Step("W / n + C + K", f"{held.whole} / {n_gpu} + {held.copied} + {cache}", moved, "B"),
             Step(
                 "M / t / BW",
                 f"{num(moved)} / {num(seconds)} / {num(gpu.bandwidth)}",

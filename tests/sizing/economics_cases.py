@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from core.sizing import catalog, gpus
+from core.sizing.chunks import full_step_time
 from core.sizing.compare import (
     attention_flops_ratio,
     kv_ratio,
@@ -47,13 +48,9 @@ from core.sizing.roofline import (
     ridge_point,
     roofline_utilization,
 )
+from core.sizing.saturation import batch_to_saturate
 from core.sizing.sharing import beam_saving, cow_bytes, cow_copied_bytes, cow_saving
-from core.sizing.step_time import (
-    batch_to_saturate,
-    decode_step_time,
-    decode_tokens_per_s,
-    prefill_time,
-)
+from core.sizing.step_time import decode_step_time, decode_tokens_per_s, prefill_time
 from core.sizing.tiers import (
     break_even_interval,
     prefetch_steps,
@@ -86,6 +83,7 @@ SMALL, V3, MIXTRAL = (
     catalog.get("deepseek-v3"),
     catalog.get("mixtral-8x7b"),
 )
+GPT_OSS = catalog.get("gpt-oss-120b")
 H100, A100 = gpus.get("h100-sxm5"), gpus.get("a100-sxm4-80")
 _PROMPT = {"S": 1000, "U": 129, "h": 0.8, "block_size": 16}
 _FORK = {"prefix": 500, "n": 4, "block_size": 16}
@@ -142,11 +140,21 @@ CASES: list[Case] = [
     (decode_step_time, {"model": LLAMA, "gpu": H100, "n_gpu": 8, "batch": 64, "context": 4096}),
     (decode_step_time, {"model": V3, "gpu": H100, "n_gpu": 8, "batch": 64, "weights": "fp8",
                         "context": 4096, "mbu": 0.7, "mfu": 0.4, "overhead_s": 0.001}),
+    (decode_step_time, {"model": V3, "gpu": H100, "n_gpu": 8, "batch": 20, "weights": "checkpoint",
+                        "context": 4096, "attention_dp": 4, "mfu": 0.4}),
+    (decode_step_time, {"model": LLAMA, "gpu": H100, "n_gpu": 16, "batch": 64, "context": 4096}),
+    (prefill_time, {"model": V3, "tokens": 4096, "gpu": H100, "n_gpu": 8, "dtype": "checkpoint",
+                    "attention_dp": 8, "weights": "checkpoint", "mfu": 0.5}),
+    (full_step_time, {"model": LLAMA, "budget": 8192, "tokens": 1000, "gpu": H100, "n_gpu": 4}),
+    (full_step_time, {"model": V3, "budget": 8192, "tokens": 1000, "gpu": H100, "n_gpu": 8,
+                      "weights": "checkpoint", "prompts": 3, "attention_dp": 4}),
+    (decode_weight_bytes, {"model": GPT_OSS, "dtype": "checkpoint", "batch": 8}),
     (decode_tokens_per_s, {"model": LLAMA, "gpu": H100, "n_gpu": 8, "batch": 64, "context": 4096}),
     (batch_to_saturate, {"model": LLAMA, "gpu": H100}),
     (batch_to_saturate, {"model": MIXTRAL, "gpu": H100, "weights": "fp8", "compute": "bf16"}),
     (achieved_mfu, {"model": LLAMA, "tokens": 4096, "gpu": H100, "n_gpu": 8, "seconds": 0.15}),
     (achieved_mbu, {"model": LLAMA, "gpu": H100, "n_gpu": 8, "seconds": 0.012, "batch": 64}),
+    (achieved_mbu, {"model": V3, "gpu": H100, "n_gpu": 8, "seconds": 0.05, "attention_dp": 8}),
     (kv_transfer_time, {**_MOVE, "bandwidth": 50e9, "links": 2, "latency_s": 1e-5}),
     (pcie_bandwidth, {"gen": 5}),
     (pcie_bandwidth, {"gen": 6}),

@@ -80,6 +80,7 @@ _REQUIRED: Json = {
 _APART: dict[str, Json] = {
     "kv_weights_balance": {"batch": None},
     "attention_equals_linear_tokens": {},
+    "full_step_time": {"budget": 8192},
 }
 
 

@@ -142,7 +142,12 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("sequence_limit", {"max_num_seqs": 64}, NOTICE, "max_num_seqs stops at 64; memory would"),
     ("first_token", {"ttft_s": 0.01}, PROBLEM, "Prefill of 1,024 tokens takes 37 ms"),
     ("first_token", {"ttft_s": None, "prompt": 2048, "mfu": 0.05}, NOTICE, "500 ms are wanted"),
-    ("chunk_size", {"max_num_batched_tokens": 8192, "itl_s": 0.01}, PROBLEM, "computes 1,024"),
+    (
+        "chunk_size",
+        {"max_num_batched_tokens": 8192, "itl_s": 0.01},
+        PROBLEM,
+        "computes 8,192 tokens of 8 prompts",
+    ),
     ("chunk_size", {"mfu": 0.1, "itl_s": None}, NOTICE, "50 ms between tokens are wanted"),
     ("token_gap", {"itl_s": 0.002}, PROBLEM, "2 ms are wanted"),
     ("token_gap", {"itl_s": None, "mbu": 0.1}, NOTICE, "50 ms are wanted"),

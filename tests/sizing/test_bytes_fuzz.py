@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.sizing import balance, blocks, capacity, gpus, kv, parallel, pool, units, weights
+from core.sizing import (
+    balance,
+    blocks,
+    capacity,
+    gpus,
+    kv,
+    parallel,
+    pool,
+    units,
+    weight_shares,
+    weights,
+)
 from core.sizing.errors import SizingError
 from core.sizing.result import Result
 from tests.sizing import specs
@@ -57,7 +68,7 @@ GOOD: dict[str, tuple[object, dict[str, object]]] = {
         },
     ),
     "weight_bytes_per_gpu": (
-        weights.weight_bytes_per_gpu,
+        weight_shares.weight_bytes_per_gpu,
         {
             "model": specs.LLAMA_70B,
             "dtype": "fp8",

@@ -273,6 +273,7 @@ def test_every_option_of_size_reaches_the_plan(run: Any) -> None:
         "--tp": 2, "--pp": 2, "--dp": 2, "--attention-dp": 1, "--stages": "40,40",
         "--context": 2000, "--prompt": 1000, "--prefix-tokens": 160, "--max-model-len": 8192,
         "--weight-dtype": "int4", "--embedding-dtype": "bf16", "--group-size": 128,
+        "--part-dtypes": '{"output head": "fp8"}', "--zero-bytes": 0.5,
         "--scale-bytes": 4.0, "--params": 70e9, "--kv-dtype": "fp8", "--gpu": "h200-sxm",
         "--gpu-memory-utilization": 0.8, "--overhead-bytes": 4e9, "--block-size": 32,
         "--max-num-seqs": 99, "--max-num-batched-tokens": 4096, "--allocator": "paged",
@@ -285,6 +286,7 @@ def test_every_option_of_size_reaches_the_plan(run: Any) -> None:
     out = json.loads(good(run("size", "--model", "llama-3-70b", *options, *flags, "--json")))
     expected = {name.strip("-").replace("-", "_"): value for name, value in given.items()}
     expected |= {"model": "llama-3-70b", "stages": [40, 40], "prefix_cache": False}
+    expected["part_dtypes"] = {"output head": "fp8"}
     expected |= {"evaluated": True, "disaggregated": True}
     assert out["inputs"] == expected, "and no input lacks an option"
 

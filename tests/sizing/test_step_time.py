@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.sizing import catalog, compute, gpus, kv, roofline, step_time, traffic, utilization
+from core.sizing import (
+    catalog,
+    compute,
+    gpus,
+    kv,
+    roofline,
+    saturation,
+    step_time,
+    traffic,
+    utilization,
+)
 from core.sizing.compare import attention_flops_ratio, mla_expansion_flops
 from core.sizing.errors import SizingError
 from core.sizing.geometry import FixedState, Layer, ModelSpec, SharedKV
@@ -319,10 +329,10 @@ def test_measured_times_give_back_the_shares_they_were_made_with() -> None:
 
 
 def test_a_dense_model_saturates_at_the_ridge_and_a_mixture_later() -> None:
-    assert step_time.batch_to_saturate(LLAMA, H100).value == 296
+    assert saturation.batch_to_saturate(LLAMA, H100).value == 296
     dense, sparse = mixture(8, 8, 10**8), mixture(8, 2, 10**8)
-    one = value(step_time.batch_to_saturate(dense, H100))
-    four = value(step_time.batch_to_saturate(sparse, H100))
+    one = value(saturation.batch_to_saturate(dense, H100))
+    four = value(saturation.batch_to_saturate(sparse, H100))
     assert one == 296
     assert four == pytest.approx(4 * 296, rel=0.01)
 
@@ -330,7 +340,7 @@ def test_a_dense_model_saturates_at_the_ridge_and_a_mixture_later() -> None:
 def test_weights_are_widened_where_the_units_for_them_are_missing() -> None:
     result = step_time.decode_step_time(LLAMA, A100, weights="fp8")
     assert any("widened to bf16" in note for note in result.notes)
-    assert step_time.batch_to_saturate(LLAMA, A100, weights="fp8").value == math.ceil(153.02 / 2)
+    assert saturation.batch_to_saturate(LLAMA, A100, weights="fp8").value == math.ceil(153.02 / 2)
 
 
 def test_a_short_prompt_is_bound_by_reading_the_weights() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.sizing import catalog, weights
+from core.sizing import catalog, weight_shares, weights
 from core.sizing.errors import SizingError
 from tests.sizing import derivation, specs
 
@@ -15,7 +15,7 @@ def size(*arguments: object, **options: object) -> int | float:
 
 
 def on_gpu(**options: object) -> int:
-    result = weights.weight_bytes_per_gpu(specs.LLAMA_70B, **options)  # type: ignore[arg-type]
+    result = weight_shares.weight_bytes_per_gpu(specs.LLAMA_70B, **options)  # type: ignore[arg-type]
     derivation.check(result)
     assert isinstance(result.value, int)
     return result.value
@@ -77,8 +77,8 @@ def test_parts_in_formats_of_their_own() -> None:
 def test_data_parallel_attention_holds_its_weights_in_every_group() -> None:
     model = catalog.get("deepseek-v3")
     (attention,) = (part.params for part in model.parts if part.name == "attention")
-    sliced = weights.weight_bytes_per_gpu(model, "fp8", tp=8)
-    whole = weights.weight_bytes_per_gpu(model, "fp8", tp=8, attention_dp=8)
+    sliced = weight_shares.weight_bytes_per_gpu(model, "fp8", tp=8)
+    whole = weight_shares.weight_bytes_per_gpu(model, "fp8", tp=8, attention_dp=8)
     derivation.check(whole)
     assert isinstance(sliced.value, int)
     assert whole.value == sliced.value + attention * 7 // 8

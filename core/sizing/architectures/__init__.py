@@ -10,13 +10,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from core.sizing import checks
-from core.sizing.architectures import decoder, gemma, locate, mixed, statespace, unlisted
+from core.sizing.architectures import (
+    decoder,
+    gemma,
+    locate,
+    mixed,
+    quantisation,
+    statespace,
+    unlisted,
+)
 from core.sizing.architectures.decoder import Model
 from core.sizing.architectures.families import FAMILIES
 from core.sizing.architectures.fields import Fields
 from core.sizing.architectures.summary import summary
 from core.sizing.errors import SizingError
-from core.sizing.geometry import ModelSpec, ParameterPart, Placed
+from core.sizing.geometry import ModelSpec, ParameterPart, Placed, Quantised
 from core.sizing.parameters import NOTHING, Count
 
 BUILDERS: dict[str, Callable[[Fields], Model]] = {
@@ -99,6 +107,14 @@ def _spec(model: Model, found: locate.Found, name: str, source: str) -> ModelSpe
         f"{fields.at(field)} is not known here and was not taken into account"
         for field in fields.unknown()
     ]
+    parts = tuple(
+        ParameterPart(
+            part, count.total, count.active, count.matmul, count.vectors, _placed(model, part)
+        )
+        for part, count in counts.items()
+        if counted
+    )
+    published = quantisation.read(fields.data, found.outer, parts)
     spec = ModelSpec(
         name=name,
         architecture=found.kind,
@@ -111,20 +127,20 @@ def _spec(model: Model, found: locate.Found, name: str, source: str) -> ModelSpe
         active_params=total.active if counted else None,
         matmul_params=total.matmul if counted else None,
         params_note=model.params_note,
-        parts=tuple(
-            ParameterPart(
-                part, count.total, count.active, count.matmul, count.vectors, _placed(model, part)
-            )
-            for part, count in counts.items()
-        )
-        if counted
-        else (),
+        parts=parts,
         checkpoint_dtype=_DTYPES.get(str(stated)),
+        quantised=published,
         warnings=(*model.warnings, *found.warnings, *unknown),
-        notes=(*found.notes, *model.notes, *fields.notes),
+        notes=(*found.notes, *_quantised(published), *model.notes, *fields.notes),
         source=source,
     )
     return replace(spec, fields={**summary(spec), **model.facts})
+
+
+def _quantised(published: Quantised | None) -> tuple[str, ...]:
+    if published is None:
+        return ()
+    return (f"the published weights are quantised ({published.method})",)
 
 
 def _placed(model: Model, part: str) -> tuple[Placed, ...]:

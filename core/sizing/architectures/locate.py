@@ -108,12 +108,6 @@ def _set_aside(found: Found, data: dict[str, Any], path: str) -> None:
         found.notes.append(
             f"{path}.{extra}: the layers that predict further tokens ahead are set aside"
         )
-    quantised = data.get("quantization_config") or outer.get("quantization_config")
-    if isinstance(quantised, dict):
-        method = str(quantised.get("quant_method", "?"))[:30]
-        found.notes.append(
-            f"the published weights are quantised ({method}): give their format for the bytes"
-        )
 
 
 _AHEAD = (
