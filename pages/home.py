@@ -17,5 +17,6 @@ with st.container(key="kv-hero"):
     with right:
         landing.preview(data, present=present)
 
-landing.course()
+landing.course(words)
+landing.runs_map(words)
 landing.cards(words)

@@ -8,12 +8,11 @@ from typing import Any
 import streamlit as st
 
 from core.errors import KVScopeError
-from ui import catalogue, nav, runs, status
+from ui import catalogue, lesson, nav, runs, status
 from ui.components.mini_pool import mini_pool
 from ui.lesson import Lesson
 
 PREVIEW = "two-answers"
-FIRST = "one-request"
 
 
 def preview_data() -> dict[str, Any] | None:
@@ -40,10 +39,9 @@ def hero(words: Lesson, watch: dict[str, str]) -> None:
             query_params=watch,
         )
         st.page_link(
-            nav.block_pool(),
+            nav.prefill_decode(),
             label="Start the course",
             icon=":material/arrow_forward:",
-            query_params={"scenario": FIRST},
         )
     st.html(f'<p class="kv-small">{html.escape(words["under-the-buttons"])}</p>')
 
@@ -54,11 +52,29 @@ def preview(data: dict[str, Any] | None, *, present: bool) -> None:
         mini_pool({**data, "present": present})
 
 
-def course() -> None:
-    """Every page that exists, with the scenarios as ways into it."""
+def course(words: Lesson) -> None:
+    """Every page that exists, in order, with what it is for."""
+    pages = {
+        "prefill_decode": nav.prefill_decode(),
+        "block_pool": nav.block_pool(),
+        "quiz": nav.quiz(),
+    }
     st.html(
-        '<div class="kv-map-head"><h2>The course</h2>'
-        "<span>One page: the block pool. Each line opens it on one idea.</span></div>"
+        f'<div class="kv-map-head"><h2>The course</h2><span>{html.escape(words["course"])}</span>'
+        "</div>"
+    )
+    with st.container(key="kv-pages"):
+        columns = st.columns(len(pages), gap=None)
+        for column, (name, page) in zip(columns, pages.items(), strict=True):
+            with column:
+                st.page_link(page, width="stretch")
+                st.html(f"<p>{html.escape(lesson.load(name).objective)}</p>")
+
+
+def runs_map(words: Lesson) -> None:
+    """The block pool's scenarios and the recorded runs, each a way into that page."""
+    st.html(
+        f'<div class="kv-map-head"><h2>Runs</h2><span>{html.escape(words["runs"])}</span></div>'
     )
     groups: dict[str, list[tuple[str, dict[str, str]]]] = {}
     for entry in catalogue.entries().values():
