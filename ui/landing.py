@@ -58,7 +58,7 @@ def course() -> None:
     """Every page that exists, with the scenarios as ways into it."""
     st.html(
         '<div class="kv-map-head"><h2>The course</h2>'
-        "<span>One page: the block pool. Each line opens it on one idea.</span></div>"
+        "<span>Each line opens the block pool on one idea.</span></div>"
     )
     groups: dict[str, list[tuple[str, dict[str, str]]]] = {}
     for entry in catalogue.entries().values():
