@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from core.sizing import catalog, gpus, step_time
 from tests.app.conftest import Open, text_of
 from ui import lesson, runs
+from ui.kit import code
 from ui.prefill import ceilings, data, grading, heads, metrics, modelled, place
 
 RECORDED = [*(name for names in data.STAND_INS.values() for name in names), data.FIRST]
@@ -308,7 +309,8 @@ def test_the_page_stands_without_recorded_runs(
 
 def test_the_code_of_a_step_is_shown(open_page: Open) -> None:
     at = open_page("prefill_decode")
-    shown = "\n".join(c.value for c in at.code)
+    at.session_state[code.KEY] = True
+    shown = "\n".join(c.value for c in at.run().code)
     assert "def _step" in shown
     assert "def count" in shown
 
