@@ -14,7 +14,6 @@ CODE = {
 
 words = lesson.load("prefill_decode")
 present = page.is_present()
-store.receive()
 
 if present:
     bench.draw(words, present=True)
@@ -39,4 +38,4 @@ else:
     with right:
         code.draw(words["code"], CODE)
 
-store.keep()
+store.keep(redraw=False)
