@@ -92,6 +92,8 @@ def blocks_for_tokens(tokens: int, block_size: int = 16, model: ModelSpec | None
     letters = [("S", "tokens", length, "tokens"), ("bs", "tokens per block", size, "tokens")]
     steps = [Step("⌈S / bs⌉", f"⌈{length} / {size}⌉", all_of_it, "blocks")]
     rows = [row for row in kv_layers.of_model(model, _ANY) if row.per_token] if model else []
+    if model and not rows:
+        return Result(0, "blocks", notes=("no layer caches anything per token",))
     if rows:
         most = max(rows, key=lambda row: row.blocks(length, size))
         value = most.blocks(length, size)

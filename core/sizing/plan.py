@@ -194,7 +194,7 @@ def plan(deployment: Deployment) -> Plan:
         return through_stages(step, d.pp)
 
     def prefill(cached: int) -> Result:
-        return step_time.prefill_time(
+        step = step_time.prefill_time(
             model,
             d.prompt_tokens - cached,
             d.gpu,
@@ -206,6 +206,7 @@ def plan(deployment: Deployment) -> Plan:
             mbu=d.mbu,
             attention_dp=d.attention_dp,
         )
+        return through_stages(step, d.pp)
 
     alone = decode(1)
     full = decode(together) if batch else _none("s", "not one sequence fits")

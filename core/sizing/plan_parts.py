@@ -78,15 +78,15 @@ _OF_ALL_STAGES = {
 
 
 def through_stages(step: Result, pp: int) -> Result:
-    """A decode step as a token passes it: stage after stage, each with its part of the model. The
-    stages' times add up to what the whole would take on one stage's GPUs, so only the words change.
+    """A step as it passes the stages, one after the other, each with its part of the model. Their
+    times add up to what the whole would take on one stage's GPUs, so only the words change.
     """
     if pp == 1:
         return step
     said = tuple(
         replace(one, meaning=_OF_ALL_STAGES.get(one.symbol, one.meaning)) for one in step.symbols
     )
-    note = f"a token passes {pp} stages one after the other; each works at its part of the batch"
+    note = f"work passes {pp} stages one after the other: the time of all, on the GPUs of each"
     return replace(
         step,
         symbols=(*said, *symbols(("pp", "pipeline stages", pp, "stages"))),

@@ -118,7 +118,7 @@ def _idle(plan: Plan, name: str) -> bool:
     if name in ("fixed_state", "sequence_total"):
         return not plan.fixed_state.value
     if name in _OF_BLOCKS:
-        return plan.deployment.allocator == "contiguous"
+        return plan.deployment.allocator == "contiguous" or not plan.kv_per_token.value
     return name == "kv_replication" and plan.kv_replication.value == 1.0
 
 

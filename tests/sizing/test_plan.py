@@ -185,6 +185,12 @@ def test_blocks_of_a_sequence_are_told_by_window() -> None:
     derivation.check(all_slide.blocks_per_sequence)
 
 
+def test_a_model_without_blocks_shows_none() -> None:
+    made = planned("mamba-2.8b")
+    assert made.blocks_per_sequence.value == 0
+    assert "block" not in render(made, advise(made)).split("SEQUENCES AT ONCE")[0].split("KV C")[1]
+
+
 def test_a_plan_says_how_indexer_keys_are_counted() -> None:
     node: dict[str, Any] = {"gpu": "h200-sxm", "tp": 8, "weight_dtype": "fp8"}
     made = planned("deepseek-v3.2", **node)
@@ -220,7 +226,8 @@ def test_a_pipeline_says_what_its_letters_are_of() -> None:
     named = {one.symbol: one for one in made.decode_full.symbols}
     assert named["n"].meaning == "GPUs of a stage" and named["n"].value == 1
     assert "of each stage" in named["K"].meaning and named["pp"].value == 8
-    assert made.decode_full.notes[-1].startswith("a token passes 8 stages one after the other")
+    for step in (made.decode_alone, made.decode_full, made.prefill):
+        assert step.notes[-1].startswith("work passes 8 stages one after the other")
     derivation.check(made.decode_full)
     single = {one.symbol for one in planned(tp=8).decode_full.symbols}
     assert "pp" not in single
