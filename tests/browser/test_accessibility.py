@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.serving import App
+from ui.paths import PAGES
 
 pytestmark = pytest.mark.browser
 
@@ -20,14 +21,27 @@ def axe() -> str:
     return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
+# Every page, as a visitor finds it, and what is there once it is drawn.
+PLACES = {
+    "": ".stage .cell",
+    "prefill_decode": ".kv.bench svg",
+    "block_pool?scenario=two-answers&step=2": ".kv .cell",
+    "block_pool?present=1": ".kv .cell",
+    "quiz": "label.opt",
+}
+
+
+def test_every_page_is_looked_at() -> None:
+    looked_at = {path.partition("?")[0] or "home" for path in PLACES}
+    assert looked_at == {file.stem for file in PAGES.glob("*.py")}
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(
-    "path", ["", "block_pool?scenario=two-answers&step=2", "block_pool?present=1"]
-)
+@pytest.mark.parametrize("path", PLACES)
 def test_no_faults(page: Any, app: App, axe: str, path: str, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     page.goto(f"{app.url}/{path}")
-    page.locator(".kv .cell, .stage .cell").first.wait_for()
+    page.locator(PLACES[path]).first.wait_for()
     # Streamlit fades in what it draws again; a half-faded text has no contrast yet.
     page.wait_for_timeout(1000)
     page.evaluate(axe)
