@@ -69,7 +69,8 @@ def of_stages(
     window: int | None = None,
     n_local_layers: int | None = None,
 ) -> list[list[LayerBytes]]:
-    """What one GPU of each pipeline stage keeps. Layers that keep nothing are left out.
+    """What one GPU of each pipeline stage keeps. Layers that keep nothing are left out. Not to be
+    changed: what was computed once for a model is given again.
 
     window, n_local_layers: as `kv.kv_bytes_sequence` takes them.
     """
@@ -80,14 +81,27 @@ def of_stages(
             )
     if n_local_layers is None and window is not None:
         raise SizingError("n_local_layers", "is missing: how many layers the window applies to")
+    known: dict[tuple[KVFormat, Layout], list[list[LayerBytes]]]
+    known = model.__dict__.setdefault("_rows_of_stages", {})
+    out = known.get((fmt, where))
+    if out is None:
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        out = known[fmt, where] = _stages(model, fmt, where)
+    return out if n_local_layers is None else _with_windows(out, window, n_local_layers)
+
+
+_MOST_KNOWN = 64
+"""Formats and layouts of which a model's rows are remembered: a plan asks some twenty times."""
+
+
+def _stages(model: ModelSpec, fmt: KVFormat, where: Layout) -> list[list[LayerBytes]]:
     out, start = [], 0
     for stage in layout.stage_layers(model, where):
         groups = _groups(model, stage, start, fmt)
         rows = [_layer_bytes(layer, n, key, value, fmt, where) for layer, n, key, value in groups]
         out.append([row for row in rows if row is not None])
         start += len(stage)
-    if n_local_layers is not None:
-        out = _with_windows(out, window, n_local_layers)
     return out
 
 
