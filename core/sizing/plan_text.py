@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.sizing.advice import NOTICE, PASS, PROBLEM, UNKNOWN, Finding
 from core.sizing.plan import Plan
 from core.sizing.result import CONVENTION, LITERATURE, Result
+from core.sizing.rules import NOTICE, PASS, PROBLEM, UNKNOWN, Finding
 from core.sizing.units import both
 
 _SCOPES = {

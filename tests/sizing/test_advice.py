@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from core.sizing import advice, inputs
-from core.sizing.advice import NOTICE, PASS, PROBLEM, UNKNOWN, Finding, advise, rules
+from core.sizing.advice import advise
 from core.sizing.deployment import Deployment
 from core.sizing.plan import plan
 from core.sizing.result import ARITHMETIC, CONVENTION, LITERATURE
+from core.sizing.rules import NOTICE, PASS, PROBLEM, UNKNOWN, Finding, rules
 
 SOUND = {
     "model": "llama-3-70b",

@@ -13,7 +13,7 @@ import pytest
 
 from core.__main__ import main
 from core.sizing import calls, catalog, gpus
-from core.sizing.advice import rules
+from core.sizing.rules import rules
 from tests.core.drive import ROOT
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "sizing_golden.json"
@@ -228,7 +228,8 @@ def test_size_prints_a_plan_in_both_units_and_says_what_each_is_of(run: Any) -> 
 
 
 def test_whole_bytes_are_printed_whole(run: Any) -> None:
-    out = good(run("size", "--model", "deepseek-v3", "--gpu", "h200-sxm", "--tp", 16))
+    node = ["--gpu", "h200-sxm", "--tp", 16, "--weight-dtype", "bf16"]
+    out = good(run("size", "--model", "deepseek-v3", *node))
     assert "1,342,052,838,400 B = 1.34 TB" in out and "e+" not in out
 
 
