@@ -8,7 +8,7 @@ from core.sizing.geometry import ModelSpec
 from core.sizing.gpus import GpuSpec
 from core.sizing.result import Result, Step, Symbol, symbols
 from core.sizing.step_setup import precision_of, tensor_parallel
-from core.sizing.step_time import bandwidth_symbols, weight_steps, weight_symbols
+from core.sizing.step_time import bandwidth_symbols, index_symbol, weight_steps, weight_symbols
 from core.sizing.stored import WeightDtype
 from core.sizing.text import num
 from core.sizing.traffic import weights_on_gpu, weights_read
@@ -45,7 +45,9 @@ def full_step_time(
     whole, last = prefill_work(model, each), prefill_work(model, rest, each - rest)
     flops = number * whole.total + last.total
     split = where.head_split
-    computing = flops / (split * top * mfu)
+    index = number * whole.indexing + last.indexing if split > 1 else 0
+    busiest = (flops - index) / split + index
+    computing = busiest / (top * mfu)
     taken = number * each + rest
     read = weights_read(model, taken * where.attention_dp)
     held = weights_on_gpu(model, read, kept, where, "active")
@@ -65,6 +67,7 @@ def full_step_time(
             ),
             Symbol("peak", f"{gpu.title}, dense {precision}", top, "FLOP/s"),
             Symbol("MFU", "share of peak reached", mfu, "fraction"),
+            *([index_symbol(index)] if index else []),
             *weight_symbols(held, kept.name),
             Symbol("n", "GPUs", where.tp),
             *bandwidth_symbols(gpu, mbu),
@@ -75,8 +78,14 @@ def full_step_time(
             Step("f = 2 · P · r + Σ a · pairs", _put_in(last, rest), last.total, "FLOP"),
             Step("F_all = m · F + f", f"{number} · {whole.total} + {last.total}", flops, "FLOP"),
             Step(
-                "F_all / (g · peak · MFU)",
-                f"{num(flops)} / ({split} · {num(top)} · {num(mfu)})",
+                "F_gpu = (F_all − I) / g + I" if index else "F_gpu = F_all / g",
+                f"({flops} − {index}) / {split} + {index}" if index else f"{flops} / {split}",
+                busiest,
+                "FLOP",
+            ),
+            Step(
+                "F_gpu / (peak · MFU)",
+                f"{num(busiest)} / ({num(top)} · {num(mfu)})",
                 computing,
                 "s",
             ),

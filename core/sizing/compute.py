@@ -39,7 +39,8 @@ itself with the up-projections absorbed into query and output, as in decode."""
 
 class Work(NamedTuple):
     """FLOPs of one pass. pairs: attention as "a · pairs + …", to be computed again by a reader.
-    counted: which parameters `params` are (`COUNTED`)."""
+    counted: which parameters `params` are (`COUNTED`). indexing: of the attention, the scores of
+    indexers: engines copy these to every GPU of a tensor-parallel group (vLLM, 2026)."""
 
     linear: int
     attention: int
@@ -47,6 +48,7 @@ class Work(NamedTuple):
     notes: tuple[str, ...]
     pairs: str
     counted: str
+    indexing: int = 0
 
     @property
     def total(self) -> int:
@@ -102,10 +104,17 @@ def attention_terms(model: ModelSpec, mla: str) -> dict[int | None, int]:
         if per_pair:
             window = read_window(model, layer)
             terms[window] = terms.get(window, 0) + per_pair
-        if layer.indexer_dim:  # an indexer scores every key before it chooses
-            scores = count * 2 * layer.indexer_heads * layer.indexer_dim
-            terms[None] = terms.get(None, 0) + scores
+    scores = index_flops(model)
+    if scores:  # an indexer scores every key before it chooses
+        terms[None] = terms.get(None, 0) + scores
     return terms
+
+
+def index_flops(model: ModelSpec) -> int:
+    """FLOPs of all indexers per pair of query and key, which is in `attention_terms` too."""
+    return sum(
+        count * 2 * layer.indexer_heads * layer.indexer_dim for layer, count in model.layer_groups
+    )
 
 
 def prefill_work(
@@ -131,7 +140,9 @@ def prefill_work(
             text.append(f"{per_pair} · {tokens} · {seen}")
     notes += _left_out(model)
     pairs = " + ".join(text) or "0"
-    return Work(2 * params * tokens, attention, params, notes, pairs, COUNTED[count])
+    linear, index = 2 * params * tokens, index_flops(model)
+    seen = _double_pairs(end, None) - _double_pairs(computed, None) if causal else 2 * tokens * end
+    return Work(linear, attention, params, notes, pairs, COUNTED[count], index * seen // 2)
 
 
 def decode_work(
@@ -151,7 +162,8 @@ def decode_work(
         text.append(f"{expanding} · {context}")
     whole = f"{batch} · ({' + '.join(text) or '0'})"
     notes += _left_out(model)
-    return Work(2 * params * batch, batch * attention, params, notes, whole, COUNTED[count])
+    linear, index = 2 * params * batch, index_flops(model) * context * batch
+    return Work(linear, batch * attention, params, notes, whole, COUNTED[count], index)
 
 
 def expansion_flops(model: ModelSpec) -> int:

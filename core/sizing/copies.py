@@ -53,4 +53,6 @@ def notes(model: ModelSpec, where: Layout) -> tuple[str, ...]:
         out += ("each attention group holds the attention's weights again: they are not counted",)
     if where.head_split > 1 and any(isinstance(x.cache, Latent) for x, _ in model.layer_groups):
         out += ("MLA's down-projections are on every GPU; they are taken as divided here",)
+    if where.head_split > 1 and any(x.indexer_dim for x, _ in model.layer_groups):
+        out += ("an indexer's matrices are on every GPU; they are taken as divided here",)
     return out

@@ -75,22 +75,28 @@ def prefill_time(
         Step("attention = Σ a · pairs of query and key", work.pairs, work.attention, "FLOP"),
         Step("F = linear + attention", f"{linear} + {work.attention}", work.total, "FLOP"),
     ]
-    if where.attention_dp == 1:
+    index = work.indexing if split > 1 else 0
+    if where.attention_dp == 1 and not index:
         computing = work.total / (n * top * mfu)
         put_in = f"{num(work.total)} / ({n} · {num(top)} · {num(mfu)})"
         steps.append(Step("F / (n · peak · MFU)", put_in, computing, "s"))
     else:
         own = 2 * mixed * tokens + work.attention
-        busiest = (work.total - own) / n + own / split
+        busiest = (work.total - own) / n + (own - index) / split + index
         computing = busiest / (top * mfu)
         rows += symbols(
-            ("P_a", "of P, those of attention", mixed),
+            ("P_a", "of P, those of attention that a group has to itself", mixed),
             ("g", "GPUs of an attention group", split),
         )
         numbers = f"2 · {mixed} · {tokens} + {work.attention}"
         steps.append(Step("own = 2 · P_a · N + attention", numbers, own, "FLOP"))
+        formula = "F_gpu = (F − own) / n + own / g"
         numbers = f"({work.total} − {own}) / {n} + {own} / {split}"
-        steps.append(Step("F_gpu = (F − own) / n + own / g", numbers, busiest, "FLOP"))
+        if index:
+            rows.append(index_symbol(index))
+            formula = "F_gpu = (F − own) / n + (own − I) / g + I"
+            numbers = f"({work.total} − {own}) / {n} + ({own} − {index}) / {split} + {index}"
+        steps.append(Step(formula, numbers, busiest, "FLOP"))
         numbers = f"{num(busiest)} / ({num(top)} · {num(mfu)})"
         steps.append(Step("F_gpu / (peak · MFU)", numbers, computing, "s"))
     value = computing
@@ -110,6 +116,11 @@ def prefill_time(
         scope="replica",
         notes=(*notes, *work.notes, "alone in the batch, with no queue and no collectives"),
     )
+
+
+def index_symbol(flops: int) -> Symbol:
+    """I: what every GPU computes whole, in whatever way heads are split."""
+    return Symbol("I", "of it, the indexers' scores, which every GPU computes", flops, "FLOP")
 
 
 def weight_symbols(held: Held, name: str) -> tuple[Symbol, ...]:
@@ -182,7 +193,9 @@ def decode_step_time(
     linear = 2 * (work.params * batch + setup.mixing * slots)
     bw, peak_l, peak_a = gpu.bandwidth, setup.peak, setup.attention_peak
     t_weights, t_cache = held.each / (bw * mbu), cache / (bw * mbu)
-    t_linear, t_attention = linear / (n_gpu * peak_l * mfu), attention / (split * peak_a * mfu)
+    index = work.indexing if split > 1 else 0
+    busiest = (attention - index) / split + index
+    t_linear, t_attention = linear / (n_gpu * peak_l * mfu), busiest / (peak_a * mfu)
     value = max(t_weights, t_linear) + max(t_cache, t_attention) + overhead
     groups: tuple[Symbol, ...] = ()
     of_all, shared = "all sequences", "n"
@@ -197,6 +210,28 @@ def decode_step_time(
         of_all, shared = "the ⌈B / dp⌉ sequences of one group", "g"
         tokens = "2 · (P · B + P_a · e)"
         put_in = f"2 · ({work.params} · {batch} + {setup.mixing} · {slots})"
+    attending: tuple[Step, ...]
+    if index:
+        groups += (index_symbol(index),)
+        if where.attention_dp == 1:
+            groups += symbols(("g", "GPUs that share heads", split))
+        attending = (
+            Step(
+                "A_gpu = (A − I) / g + I",
+                f"({attention} − {index}) / {split} + {index}",
+                busiest,
+                "FLOP",
+            ),
+            Step(
+                "A_gpu / (peak₁₆ · MFU)",
+                f"{num(busiest)} / ({num(peak_a)} · {num(mfu)})",
+                t_attention,
+                "s",
+            ),
+        )
+    else:
+        numbers = f"{attention} / ({split} · {num(peak_a)} · {num(mfu)})"
+        attending = (Step(f"A / ({shared} · peak₁₆ · MFU)", numbers, t_attention, "s"),)
     return Result(
         value,
         "s",
@@ -228,12 +263,7 @@ def decode_step_time(
                 "s",
             ),
             Step("K / (BW · MBU)", f"{cache} / ({num(bw)} · {num(mbu)})", t_cache, "s"),
-            Step(
-                f"A / ({shared} · peak₁₆ · MFU)",
-                f"{attention} / ({split} · {num(peak_a)} · {num(mfu)})",
-                t_attention,
-                "s",
-            ),
+            *attending,
             Step(
                 "matrices: the longer; attention: the longer; + t₀",
                 f"max({num(t_weights)}, {num(t_linear)}) + max({num(t_cache)}, {num(t_attention)})"

@@ -23,6 +23,7 @@ from core.sizing.compute import (
     COUNTS,
     MLA_PATHS,
     attention_terms,
+    index_flops,
     params_per_token,
     read_cache,
 )
@@ -251,20 +252,28 @@ def arithmetic_intensity_attention_decode(
     moved = kv_read(_attention_alone(model), length, dtype, where)
     if not flops or not moved:
         return Result(None, "FLOP/B", notes=("no layer attends to cached tokens",))
-    value = flops / where.head_split / moved
+    split, index = where.head_split, index_flops(model) * length
+    value = ((flops - index) / split + index) / moved
     return Result(
         value,
         "FLOP/B",
         (
             Symbol("F", "FLOPs of one token's attention", flops, "FLOP"),
             Symbol("M", "bytes of cache read for it, one GPU", moved, "B"),
-            Symbol("tp", "GPUs that share the heads", where.head_split),
+            Symbol("tp", "GPUs that share the heads", split),
+            *(
+                [Symbol("I", "of F, the indexers' scores, which every GPU computes", index, "FLOP")]
+                if index
+                else []
+            ),
             *_head_symbols(model),
         ),
         (
             Step(
-                "F / tp / M",
-                f"{num(flops)} / {where.head_split} / {num(moved)}",
+                "((F − I) / tp + I) / M" if index else "F / tp / M",
+                f"(({flops} − {index}) / {split} + {index}) / {num(moved)}"
+                if index
+                else f"{num(flops)} / {split} / {num(moved)}",
                 value,
                 "FLOP/B",
             ),

@@ -83,7 +83,8 @@ SMALL, V3, MIXTRAL = (
     catalog.get("deepseek-v3"),
     catalog.get("mixtral-8x7b"),
 )
-GPT_OSS = catalog.get("gpt-oss-120b")
+GPT_OSS, V32 = catalog.get("gpt-oss-120b"), catalog.get("deepseek-v3.2")
+_SCORED = {"gpu": gpus.get("h100-sxm5"), "n_gpu": 8}
 H100, A100 = gpus.get("h100-sxm5"), gpus.get("a100-sxm4-80")
 _PROMPT = {"S": 1000, "U": 129, "h": 0.8, "block_size": 16}
 _FORK = {"prefix": 500, "n": 4, "block_size": 16}
@@ -148,6 +149,12 @@ CASES: list[Case] = [
     (full_step_time, {"model": LLAMA, "budget": 8192, "tokens": 1000, "gpu": H100, "n_gpu": 4}),
     (full_step_time, {"model": V3, "budget": 8192, "tokens": 1000, "gpu": H100, "n_gpu": 8,
                       "weights": "checkpoint", "prompts": 3, "attention_dp": 4}),
+    (decode_step_time, {"model": V32, **_SCORED, "batch": 20, "context": 99999}),
+    (decode_step_time, {"model": V32, **_SCORED, "batch": 20, "context": 9, "attention_dp": 2}),
+    (prefill_time, {"model": V32, "tokens": 4096, **_SCORED}),
+    (prefill_time, {"model": V32, "tokens": 4096, "computed": 8, **_SCORED, "attention_dp": 2}),
+    (full_step_time, {"model": V32, "budget": 8192, "tokens": 3000, **_SCORED}),
+    (arithmetic_intensity_attention_decode, {"model": V32, "context": 9999, "tp": 8}),
     (decode_weight_bytes, {"model": GPT_OSS, "dtype": "checkpoint", "batch": 8}),
     (decode_tokens_per_s, {"model": LLAMA, "gpu": H100, "n_gpu": 8, "batch": 64, "context": 4096}),
     (batch_to_saturate, {"model": LLAMA, "gpu": H100}),

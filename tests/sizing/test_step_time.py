@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from core.sizing import (
     catalog,
+    chunks,
     compute,
     gpus,
     kv,
@@ -26,7 +27,7 @@ from core.sizing.geometry import FixedState, Layer, ModelSpec, SharedKV
 from tests.sizing import specs
 
 LLAMA, V3 = catalog.get("llama-3.1-70b"), catalog.get("deepseek-v3")
-H100, A100 = gpus.get("h100-sxm5"), gpus.get("a100-sxm4-80")
+H100, H200, A100 = (gpus.get(n) for n in ("h100-sxm5", "h200-sxm", "a100-sxm4-80"))
 WINDOWS = st.lists(st.sampled_from([None, 1, 7, 128, 4096]), min_size=1, max_size=5)
 LENGTHS = st.integers(0, 20_000)
 
@@ -131,6 +132,35 @@ def test_mla_attends_to_the_latent_or_to_expanded_heads() -> None:
     assert mla_expansion_flops(V3, 131072).value == 268_280_837_177_344
     naive = compute.decode_work(V3, 131072, mla="expanded")
     assert naive.attention == 268_280_837_177_344 + 61 * 2 * 128 * 320 * 131072
+
+
+V32 = catalog.get("deepseek-v3.2")
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_every_gpu_scores_all_keys_for_its_own_indexer(groups: int) -> None:
+    """Heads are split over GPUs, an indexer is not: its 64 heads of 128 are on each."""
+    scores, batch, split = 61 * 2 * 64 * 128, 16, 8 // groups
+    heads = 61 * 2 * 128 * (576 + 512) * 2048
+    step = step_time.decode_step_time(V32, H200, 8, batch, 131072, "fp8", attention_dp=groups)
+    local = batch // groups
+    busiest = local * (heads / split + scores * 131072)
+    (said,) = (s for s in step.steps if "peak₁₆ · MFU" in s.formula)
+    assert said.value == pytest.approx(busiest / H200.peaks["bf16"])
+    prompt = step_time.prefill_time(V32, 131072, H200, 8, "fp8", attention_dp=groups)
+    assert value(prompt) > scores * 131072**2 / 2 / H200.peaks["fp8"]
+    full = chunks.full_step_time(V32, 8192, 131072, H200, 8, "fp8", attention_dp=groups)
+    assert value(full) > scores * 8192 * (131072 - 8192 / 2) / H200.peaks["fp8"]
+
+
+def test_the_intensity_of_an_indexer_does_not_fall_with_the_split() -> None:
+    one, eight = (
+        traffic.arithmetic_intensity_attention_decode(V32, "bf16", 131072, tp=tp) for tp in (1, 8)
+    )
+    # 131,072 keys scored by 64 heads of 128 weigh more than 2,048 attended to by 128 of 1,088.
+    assert value(one) / 8 < 0.25 * value(eight) < value(one)
+    dense = [value(traffic.arithmetic_intensity_attention_decode(V3, tp=tp)) for tp in (1, 8)]
+    assert dense[0] == 8 * dense[1]
 
 
 def test_a_sparse_layer_attends_to_its_top_k_and_scores_every_key() -> None:
