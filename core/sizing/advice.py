@@ -232,8 +232,10 @@ def _kv_bytes_bind(plan: Plan, at: dict[str, float]) -> Verdict:
     rows = kv_layers.of_stages(plan.model, kv_format.of("fp8"), d.layout)
     unit = d.block_size if d.allocator == "paged" else 1
     length = d.context if d.allocator == "paged" else d.longest
-    pool = _int(plan.kv_pool_per_gpu.value)
-    each = [capacity.demand(stage, length, unit, d.prefix_tokens).fits(pool) for stage in rows]
+    each = [
+        capacity.demand(stage, length, unit, d.prefix_tokens).fits(pool)
+        for stage, pool in zip(rows, plan.stage_pools, strict=True)
+    ]
     halved = min((n for n in each if n is not None), default=0) * d.schedulers
     return NOTICE, {"streams": plan.streams.value, "bits": bits, "halved": halved}
 
@@ -300,7 +302,8 @@ def _chunk_size(plan: Plan, at: dict[str, float]) -> Verdict:
     taken = min(d.max_num_batched_tokens, most * d.prompt_tokens)
     saw = {
         "tokens": taken,
-        "prompts": _count(-(-taken // d.prompt_tokens), "prompt"),
+        "prompts": _count(-(-taken // d.prompt_tokens), "prompt")
+        + (f" in each of {d.attention_dp} groups" if d.attention_dp > 1 else ""),
         "time_ms": 1000 * step.value,
         "target_ms": 1000 * limit,
     }

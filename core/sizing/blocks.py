@@ -29,11 +29,13 @@ def block_bytes(
     pp: int = 1,
     attention_dp: int = 1,
     stages: Sequence[int] | None = None,
+    stage: int | None = None,
 ) -> Result:
     """Bytes of one block: block_size tokens in all layers ("model"), in one ("layer"), or on one
-    GPU ("gpu"). What a sequence keeps in fixed states is in no block."""
+    GPU ("gpu"; stage: of which pipeline stage, the one that keeps most if it is not said). What a
+    sequence keeps in fixed states is in no block."""
     size = checks.whole(block_size, "block_size", 1, MAX_BLOCK_SIZE)
-    token = kv.kv_bytes_per_token(model, dtype, scope, None, tp, pp, attention_dp, stages)
+    token = kv.kv_bytes_per_token(model, dtype, scope, None, tp, pp, attention_dp, stages, stage)
     assert isinstance(token.value, int)
     value = size * token.value
     return Result(
@@ -47,7 +49,7 @@ def block_bytes(
 
 
 def num_blocks(
-    pool_bytes: float,
+    pool_bytes: float | tuple[float, ...],
     model: ModelSpec,
     dtype: KVDtype = "bf16",
     block_size: int = 16,
@@ -56,15 +58,21 @@ def num_blocks(
     attention_dp: int = 1,
     stages: Sequence[int] | None = None,
 ) -> Result:
-    """Whole blocks in the pool of one GPU. pool_bytes: of that GPU, not of all."""
-    pool = int(units.exact(pool_bytes, "pool_bytes"))
-    one_gpu = tp == 1 and pp == 1
-    scope = "model" if one_gpu else "gpu"
-    block = block_bytes(model, dtype, block_size, scope, tp, pp, attention_dp, stages)
-    assert isinstance(block.value, int)
-    if block.value == 0:
+    """Whole blocks in the pool of one GPU. pool_bytes: of that GPU, not of all; or of a GPU of each
+    pipeline stage. All stages have as many blocks, so the one with room for fewest decides."""
+    size = checks.whole(block_size, "block_size", 1, MAX_BLOCK_SIZE)
+    where, fmt = layout.of(tp, pp, 1, attention_dp, stages), kv_format.of(dtype)
+    pools = layout.of_each_stage(pool_bytes, where, "pool_bytes")
+    each = [size * kv_layers.per_token(rows) for rows in kv_layers.of_stages(model, fmt, where)]
+    rooms = [(pools[stage] // one, stage) for stage, one in enumerate(each) if one]
+    if not rooms:
         raise SizingError("model", "caches nothing per token: there are no blocks to count")
-    value = pool // block.value
+    value, stage = min(rooms)
+    pool = pools[stage]
+    scope = "model" if where is layout.ONE_GPU else "gpu"
+    which = stage if where.pp > 1 else None
+    block = block_bytes(model, dtype, size, scope, tp, pp, attention_dp, stages, which)
+    assert isinstance(block.value, int)
     left = pool - value * block.value
     return Result(
         value,

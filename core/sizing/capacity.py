@@ -61,7 +61,7 @@ def max_streams(
     policy: str = "paged",
     block_size: int = 16,
     pool_gib: float | None = None,
-    per_gpu_pool_bytes: float | None = None,
+    per_gpu_pool_bytes: float | tuple[float, ...] | None = None,
     total_gib: float | None = None,
     weights_gib: float | None = None,
     overhead_gib: float | None = None,
@@ -79,8 +79,9 @@ def max_streams(
 ) -> Result:
     """Sequences of `tokens` tokens each that are held at the same time, by all dp replicas.
 
-    The pool is one of: per_gpu_pool_bytes; pool_gib, of one replica (its tp · pp GPUs share it
-    evenly); or total_gib − weights_gib − overhead_gib, likewise.
+    The pool is one of: per_gpu_pool_bytes (a list, if a GPU of each pipeline stage has another);
+    pool_gib, of one replica (its tp · pp GPUs share it evenly); or total_gib − weights_gib −
+    overhead_gib, likewise.
     policy: "paged" (blocks of block_size), "fractional", or "contiguous" (max_model_len reserved,
     or `tokens` if it is not given). prefix_tokens: the first so many are common to all.
     max_num_seqs, max_num_batched_tokens: limits of each scheduler (one per replica and attention
@@ -91,7 +92,7 @@ def max_streams(
     size = checks.whole(block_size, "block_size", 1, blocks.MAX_BLOCK_SIZE)
     where = layout.of(tp, pp, dp, attention_dp, stages)
     layout.check(model, where)
-    pool, pool_steps = _pool(
+    pools, pool_steps = _pools(
         where, pool_gib, per_gpu_pool_bytes, total_gib, weights_gib, overhead_gib
     )
     prefix = checks.whole(prefix_tokens, "prefix_tokens", 0)
@@ -104,7 +105,10 @@ def max_streams(
     fmt = kv_format.of(dtype)
     rows = kv_layers.of_stages(model, fmt, where, window, n_local_layers)
     demands = [demand(stage, held, unit, prefix) for stage in rows]
-    tightest = min(demands, key=lambda one: (_or_inf(one.fits(pool)), -one.each))
+    tightest, pool = min(
+        zip(demands, pools, strict=True),
+        key=lambda pair: (_or_inf(pair[0].fits(pair[1])), -pair[0].each),
+    )
     bounds = {"blocks" if policy == "paged" else "memory": tightest.fits(pool)}
     for name, limit in (
         ("max_num_seqs", max_num_seqs),
@@ -225,15 +229,15 @@ def _or_inf(bound: int | None) -> float:
     return float("inf") if bound is None else bound
 
 
-def _pool(
+def _pools(
     where: Layout,
     pool_gib: float | None,
-    per_gpu: float | None,
+    per_gpu: float | tuple[float, ...] | None,
     total_gib: float | None,
     weights_gib: float | None,
     overhead_gib: float | None,
-) -> tuple[int, list[Step]]:
-    """Bytes of the pool on one GPU."""
+) -> tuple[list[int], list[Step]]:
+    """Bytes of the pool of one GPU of each stage."""
     parts = (total_gib, weights_gib, overhead_gib)
     given = [
         name
@@ -254,8 +258,7 @@ def _pool(
         name = "weights_gib" if weights_gib is not None else "overhead_gib"
         raise SizingError(name, "goes with total_gib alone")
     if per_gpu is not None:
-        pool = int(units.exact(per_gpu, "per_gpu_pool_bytes"))
-        return pool, []
+        return layout.of_each_stage(per_gpu, where, "per_gpu_pool_bytes"), []
     if pool_gib is not None:
         amount = units.exact(pool_gib, "pool_gib")
         formula, numbers = "pool", f"{pool_gib}"
@@ -273,7 +276,7 @@ def _pool(
     steps = [Step(f"⌊{formula} · 2³⁰⌋", f"⌊{numbers} · {units.GIB}⌋", total, "B")]
     if where.gpus_per_replica > 1:
         steps.append(Step("⌊pool / (tp · pp)⌋", f"⌊{total} / {where.gpus_per_replica}⌋", pool, "B"))
-    return pool, steps
+    return [pool] * where.pp, steps
 
 
 def _demand_steps(one: Demand, held: int, unit: int, prefix: int, policy: str) -> list[Step]:

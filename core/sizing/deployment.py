@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.sizing import blocks, checks, kv_format, layout, stored, tiers
+from core.sizing import blocks, checks, kv_format, kv_layers, layout, stored, tiers
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.gpus import GpuSpec
@@ -82,7 +82,7 @@ class Deployment:
     def __post_init__(self) -> None:
         layout.check(self.model, self.layout)
         self.stored()
-        kv_format.of(self.kv_dtype, "kv_dtype")
+        self._check_cache()
         checks.whole(self.context, "context", 1, _MOST_TOKENS)
         checks.whole(self.block_size, "block_size", 1, blocks.MAX_BLOCK_SIZE)
         checks.whole(self.max_num_seqs, "max_num_seqs", 1, _MOST_SEQS)
@@ -91,6 +91,14 @@ class Deployment:
         checks.choice(self.eviction, "eviction", EVICTIONS)
         self._check_tokens()
         self._check_shares()
+
+    def _check_cache(self) -> None:
+        fmt = kv_format.of(self.kv_dtype, "kv_dtype")
+        try:
+            kv_layers.of_stages(self.model, fmt, self.layout)
+        except SizingError as error:  # the layout is checked: what is wrong is the format
+            path = error.path.replace("dtype", "kv_dtype", 1)
+            raise SizingError(path, error.message) from None
 
     def _check_tokens(self) -> None:
         if self.prompt is not None:

@@ -34,22 +34,25 @@ def kv_bytes_per_token(
     pp: int = 1,
     attention_dp: int = 1,
     stages: Sequence[int] | None = None,
+    stage: int | None = None,
 ) -> Result:
     """Bytes that one token keeps, every layer counted: what a sequence within its windows grows by.
 
     dtype: a format's name, or an object with scales and exceptions (`kv_format`). scope: "model",
-    "layer" (`layer`: which one, if they differ) or "gpu" (one GPU of a tp × pp replica; of its
-    stages the one that keeps most).
+    "layer" (`layer`: which one, if they differ) or "gpu" (one GPU of a tp × pp replica, of the
+    `stage` with that index, or of the one that keeps most).
     """
     fmt = kv_format.of(dtype)
     checks.choice(scope, "scope", SCOPES)
     if scope != "layer" and layer is not None:
         raise SizingError("layer", 'goes with scope "layer" alone')
+    if scope != "gpu" and stage is not None:
+        raise SizingError("stage", 'goes with scope "gpu" alone')
     where = layout.of(tp, pp, 1, attention_dp, stages)
     if scope == "layer":
         return _one_layer(model, fmt, layer)
     if scope == "gpu":
-        return _per_gpu(model, fmt, where)
+        return _per_gpu(model, fmt, where, stage)
     if where is not layout.ONE_GPU:
         raise SizingError("tp", 'the whole model has no tp: ask for scope "gpu"')
     rows = kv_layers.of_model(model, fmt)
@@ -217,8 +220,12 @@ def _why_nothing(model: ModelSpec, index: int) -> str:
     return f"layer {index} caches nothing per token"
 
 
-def _per_gpu(model: ModelSpec, fmt: KVFormat, where: Layout) -> Result:
-    rows = max(kv_layers.of_stages(model, fmt, where), key=kv_layers.per_token)
+def _per_gpu(model: ModelSpec, fmt: KVFormat, where: Layout, stage: int | None) -> Result:
+    stages = kv_layers.of_stages(model, fmt, where)
+    if stage is None:
+        rows = max(stages, key=kv_layers.per_token)
+    else:
+        rows = stages[checks.whole(stage, "stage", 0, len(stages) - 1)]
     result = _token_result(model, rows, fmt, "gpu")
     notes = (*result.notes, *layout_notes(model, where))
     return Result(result.value, "B", result.symbols, result.steps, "gpu", notes)

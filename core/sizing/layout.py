@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.sizing import checks
+from core.sizing import checks, units
 from core.sizing.errors import SizingError
 from core.sizing.geometry import KVHeads, Latent, Layer, ModelSpec, SharedKV
 
@@ -136,6 +136,15 @@ def stage_layers(model: ModelSpec, layout: Layout) -> list[tuple[Layer, ...]]:
         out.append(stage)
         start += size
     return out
+
+
+def of_each_stage(given: float | tuple[float, ...], layout: Layout, path: str) -> list[int]:
+    """Bytes on a GPU of each stage: one number for each, or the same for all."""
+    if not isinstance(given, tuple):
+        return [int(units.exact(given, path))] * layout.pp
+    if len(given) != layout.pp:
+        raise SizingError(path, f"names {len(given)} stages, but pp is {layout.pp}")
+    return [int(units.exact(one, f"{path}[{i}]")) for i, one in enumerate(given)]
 
 
 def _divisors(heads: int) -> str:

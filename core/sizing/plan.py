@@ -28,7 +28,14 @@ from core.sizing.deployment import Deployment
 from core.sizing.errors import SizingError
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv_format import KVDtype
-from core.sizing.plan_parts import beside, overhead, reserves, through_stages, with_state
+from core.sizing.plan_parts import (
+    beside,
+    overhead,
+    reserves,
+    stage_pools,
+    through_stages,
+    with_state,
+)
 from core.sizing.result import Result, Step, symbols
 from core.sizing.text import num
 
@@ -39,7 +46,8 @@ class Plan:
 
     binding: "blocks" (or "memory", contiguous), "max_num_seqs" or "max_num_batched_tokens": what
     stops one scheduler first; "" if a sequence keeps nothing. prefill_hit: None if the prompts have
-    no prefix in common that is kept. bounds: sequences that each would
+    no prefix in common that is kept. stage_pools: bytes for the cache on a GPU of each pipeline
+    stage. bounds: sequences that each would
     allow. model: the deployment's, with its nominal size as given where the config knows none.
     fits: whether weights leave room for at least one sequence.
     """
@@ -81,6 +89,7 @@ class Plan:
     cost: Result | None
     binding: str
     bounds: dict[str, int]
+    stage_pools: tuple[int, ...]
 
     @property
     def fits(self) -> bool:
@@ -161,7 +170,8 @@ def plan(deployment: Deployment) -> Plan:
     # What it says of activations is said by `overhead`.
     room = replace(room, notes=tuple(n for n in room.notes if "activations" not in n))
     per_gpu = parallel.kv_bytes_per_token_per_gpu(model, d.kv_dtype, **split)
-    fits: dict[str, Any] = {**split, "dp": d.dp, "per_gpu_pool_bytes": _whole(room)}
+    pools = stage_pools(d, model, kept, count, room)
+    fits: dict[str, Any] = {**split, "dp": d.dp, "per_gpu_pool_bytes": pools}
     paged = capacity.max_streams(
         model, d.context, d.kv_dtype, "paged", d.block_size, prefix_tokens=d.prefix_tokens, **fits
     )
@@ -242,7 +252,7 @@ def plan(deployment: Deployment) -> Plan:
             **split,
         ),
         block=blocks.block_bytes(model, d.kv_dtype, d.block_size, "gpu", **split),
-        num_blocks=blocks.num_blocks(_whole(room), model, d.kv_dtype, d.block_size, **split)
+        num_blocks=blocks.num_blocks(pools, model, d.kv_dtype, d.block_size, **split)
         if per_gpu.value
         else _none("blocks", "no layer caches anything per token"),
         blocks_per_sequence=blocks.blocks_for_tokens(d.context, d.block_size, model),
@@ -269,6 +279,7 @@ def plan(deployment: Deployment) -> Plan:
         cost=_cost(d, rate),
         binding=binding,
         bounds=bounds,
+        stage_pools=pools,
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from core.sizing import pool
+from core.sizing import pool, weight_shares, weights
 from core.sizing.deployment import Deployment
 from core.sizing.geometry import ModelSpec
 from core.sizing.result import CONVENTION, Result, Step, symbols
+from core.sizing.stored import Stored
 
 FIXED_OVERHEAD = 2 * 2**30
 """Bytes for CUDA context, graphs and communication buffers where nothing was measured: a guess, of
@@ -47,6 +48,19 @@ def overhead(d: Deployment, model: ModelSpec) -> Result:
         ("measure it, and give overhead_bytes", *most.notes),
         CONVENTION,
     )
+
+
+def stage_pools(
+    d: Deployment, model: ModelSpec, kept: Stored, count: str, fullest: Result
+) -> tuple[int, ...]:
+    """Bytes for the cache on a GPU of each stage: what the fullest has, and the weights more that
+    it holds."""
+    if d.pp == 1:
+        return (int(fullest.value or 0),)
+    total, _ = weights.counted(model, count, d.params)
+    held = weight_shares.per_stage(model, kept, d.layout, total)
+    left = int(fullest.steps[-1].value)  # below 0 where weights do not fit
+    return tuple(max(0, left + max(held) - one) for one in held)
 
 
 def with_state(sequence: Result, state: Result) -> Result:

@@ -159,7 +159,11 @@ def said(model: ModelSpec | None, kept: Stored, numbers: Mapping[Format, int]) -
     out = list(kept.notes)
     packed = [fmt for fmt, number in numbers.items() if number and fmt.quantised]
     if kept.group_size is None and any(map(stored.needs_scales, packed)):
-        out.append("without scales: give group_size for a checkpoint that has one per group")
+        out.append(
+            "without scales: the config tells of none per group, and one to a row is little"
+            if kept.published
+            else "without scales: give group_size for a checkpoint that has one per group"
+        )
     if packed and kept.plain:
         out.append(
             f"all of it in {kept.main.name}: most checkpoints keep embedding and head in 16 bits "

@@ -149,6 +149,12 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         PROBLEM,
         "computes 8,192 tokens of 8 prompts",
     ),
+    (
+        "first_token",
+        {"ttft_s": 0.03},
+        NOTICE,
+        "takes 37 ms on an idle replica at 50% of the peak, if it finds nothing cached, and 19 ms",
+    ),
     ("chunk_size", {"mfu": 0.1, "itl_s": None}, NOTICE, "50 ms between tokens are wanted"),
     ("token_gap", {"itl_s": 0.002}, PROBLEM, "2 ms are wanted"),
     ("token_gap", {"itl_s": None, "mbu": 0.1}, NOTICE, "50 ms are wanted"),
@@ -171,6 +177,21 @@ def test_a_rule_sees_what_it_should(
     finding = found(**changed)[rule]
     assert finding.status == status, finding.saw
     assert words in finding.saw
+
+
+def test_a_budget_admits_as_many_prompts_as_fit_into_it() -> None:
+    """Eight prompts of 1,000 in a step of 8,192 tokens, with the start of a ninth: eight times the
+    work of one. No more of them than sequences run at once."""
+    at = {"model": "llama-3-8b", "tp": 1, "weight_dtype": "bf16", "prefix_tokens": 0, "users": None}
+    at |= {"context": 1000, "prompt": 1000, "max_num_batched_tokens": 8192, "itl_s": 0.05}
+    finding = found(**at)["chunk_size"]
+    alone = found(**{**at, "max_num_batched_tokens": 1000})["chunk_size"]
+    assert finding.status == PROBLEM and "8,192 tokens of 9 prompts" in finding.saw
+    assert finding.numbers["time_ms"] == pytest.approx(8.19 * alone.numbers["time_ms"], rel=0.01)
+    few = found(**{**at, "max_num_seqs": 3})["chunk_size"]
+    assert "3,000 tokens of 3 prompts" in few.saw
+    node = {"model": "deepseek-v3", "gpu": "h200-sxm", "tp": 8, "attention_dp": 8}
+    assert "in each of 8 groups" in found(**{**at, **node, "weight_dtype": "fp8"})["chunk_size"].saw
 
 
 def test_the_load_is_spread_over_all_replicas() -> None:

@@ -134,9 +134,42 @@ def test_the_stages_of_a_pipeline_share_the_batch() -> None:
     assert made.output_rate.value == 100 / made.decode_full.value
 
 
-def test_contiguous_reserves_the_longest_sequence() -> None:
-    used = planned(**PAIR, context=1024, max_model_len=4096)
-    assert used.held_contiguous.value == 114 and used.held_paged.value == 4 * 114 + 1
+def test_each_stage_has_a_pool_of_its_own() -> None:
+    """The stage with DeepSeek-V3's three dense layers holds less, and keeps more layers' cache:
+    sequences are as many as fit the one that has room for fewest."""
+    made = planned("deepseek-v3", gpu="b200-sxm", tp=4, pp=2, stages=[31, 30], weight_dtype="fp8")
+    pools = made.stage_pools
+    assert made.kv_pool_per_gpu.value == min(pools) == pools[1] < pools[0]
+    each = [256 * 16 * 576 * 2 * layers for layers in (31, 30)]  # a latent for each GPU
+    fits = min(pool // one for pool, one in zip(pools, each, strict=True))
+    assert made.held_paged.value == fits
+    blocks = min(pool // (16 * 1152 * n) for pool, n in zip(pools, (31, 30), strict=True))
+    assert made.num_blocks.value == blocks
+    alone = calls.call(
+        "num_blocks",
+        {"model": "deepseek-v3", "pool_bytes": list(pools), "pp": 2, "stages": [31, 30]},
+    )
+    assert alone.value == blocks
+    derivation.check(made.num_blocks)
+    derivation.check(made.held_paged)
+    with pytest.raises(SizingError, match="names 1 stages, but pp is 2"):
+        calls.call("num_blocks", {"model": "llama-3-8b", "pool_bytes": [1e9], "pp": 2})
+
+
+def test_a_prefix_that_is_cached_is_not_prefilled() -> None:
+    made = planned("llama-3-8b", context=4096, prefix_tokens=4000)
+    asked = {"model": "llama-3-8b", "gpu": "h100-sxm5", "tokens": 96, "computed": 4000, "mfu": 0.5}
+    answer = calls.call("prefill_time", {**asked, "weights": "bf16"})
+    assert made.prefill_hit is not None and made.prefill_hit.value == answer.value
+    assert made.prefill_hit.value < made.prefill.value / 10
+    assert "the same, its prefix cached" in render(made, [])
+    # Whole blocks of it, and never the last token: what follows it is wanted.
+    whole = planned("llama-3-8b", context=4096, prefix_tokens=4096)
+    assert whole.prefill_hit is not None
+    tokens = {one.symbol: one.value for one in whole.prefill_hit.symbols}["N"]
+    assert tokens == 16
+    assert planned("llama-3-8b").prefill_hit is None
+    assert planned("llama-3-8b", prefix_tokens=4000, prefix_cache=False).prefill_hit is None
 
 
 def test_contiguous_reserves_what_the_model_allows_unless_less_is_said() -> None:

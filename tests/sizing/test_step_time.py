@@ -17,14 +17,17 @@ from core.sizing import (
     kv,
     roofline,
     saturation,
+    step_setup,
     step_time,
+    stored,
     traffic,
     utilization,
+    weight_shares,
 )
 from core.sizing.compare import attention_flops_ratio, mla_expansion_flops
 from core.sizing.errors import SizingError
 from core.sizing.geometry import FixedState, Layer, ModelSpec, SharedKV
-from tests.sizing import specs
+from tests.sizing import derivation, specs
 
 LLAMA, V3 = catalog.get("llama-3.1-70b"), catalog.get("deepseek-v3")
 H100, H200, A100 = (gpus.get(n) for n in ("h100-sxm5", "h200-sxm", "a100-sxm4-80"))
@@ -308,6 +311,113 @@ def test_a_step_with_data_parallel_attention_reads_each_groups_own_caches() -> N
         20 * each,
         3 * each,
     ]  # 20 over 8 groups: 3 in the fullest
+
+
+NODE = gpus.get("h200-sxm")
+
+
+def test_groups_read_all_of_their_attentions_weights() -> None:
+    """Llama 3 70B in eight groups: a GPU holds 38.78 GB, and to read them takes 8.08 ms."""
+    model = catalog.get("llama-3-70b")
+    held = weight_shares.weight_bytes_per_gpu(model, "bf16", tp=8, attention_dp=8).value
+    assert held == 38_777_718_784
+    alone, apart = (step_time.decode_step_time(model, NODE, 8, 8, attention_dp=n) for n in (1, 8))
+    derivation.check(apart)
+    read = {symbol.symbol: symbol.value for symbol in apart.symbols}["W_gpu"]
+    assert read == held
+    assert value(apart) >= held / NODE.bandwidth > 2 * value(alone)
+    found = utilization.achieved_mbu(model, NODE, value(apart), 8, 8, 1, attention_dp=8)
+    assert found.value == pytest.approx(1, abs=1e-6)
+
+
+def test_a_sequence_is_computed_by_its_group_alone() -> None:
+    """DeepSeek-V3 at 128K tokens, in eight groups of one GPU: 2.4 ms for attention's weights, and
+    attention over a whole context on one GPU, 4.5 ms at half the peak."""
+    step = step_time.decode_step_time
+    made = step(V3, NODE, 8, 1, 131072, "fp8", "fp8", mfu=0.5, attention_dp=8)
+    derivation.check(made)
+    times = {one.formula: one.value for one in made.steps}
+    flops = 61 * 2 * 128 * (576 + 512) * 131072
+    assert times["A / (g · peak₁₆ · MFU)"] == pytest.approx(flops / (NODE.peaks["bf16"] * 0.5))
+    assert times["A / (g · peak₁₆ · MFU)"] == pytest.approx(4.5e-3, rel=0.01)
+    attention = sum(part.params for part in V3.parts if part.name == "attention")
+    assert attention / NODE.bandwidth == pytest.approx(2.4e-3, rel=0.01)
+    assert times["W_gpu / (BW · MBU)"] > attention / NODE.bandwidth
+    # Eight sequences fill the groups: each GPU does what one of them asks, in no more time.
+    full = step(V3, NODE, 8, 8, 131072, "fp8", "fp8", mfu=0.5, attention_dp=8)
+    parts = {one.formula: one.value for one in full.steps}
+    assert parts["A / (g · peak₁₆ · MFU)"] == times["A / (g · peak₁₆ · MFU)"]
+    prompt = [step_time.prefill_time(V3, 8192, NODE, 8, attention_dp=n) for n in (1, 8)]
+    own = 2 * attention * 8192 + compute.prefill_work(V3, 8192).attention
+    more = own * (1 - 1 / 8) / NODE.peaks["bf16"]
+    assert value(prompt[1]) == pytest.approx(value(prompt[0]) + more)
+
+
+@given(st.sampled_from([2, 4, 8]), st.integers(1, 64), st.integers(0, 5000))
+def test_groups_that_are_full_compute_what_all_gpus_would(groups: int, each: int, context) -> None:
+    """If the batch divides, FLOPs are the same however they are divided; an uneven one costs."""
+    step = step_time.decode_step_time
+    whole, apart, odd = (
+        step(LLAMA, H100, 8, batch, context, attention_dp=dp)
+        for batch, dp in ((groups * each, 1), (groups * each, groups), (groups * each - 1, groups))
+    )
+    linear = [next(s.value for s in one.steps if "P · B" in s.formula) for one in (whole, apart)]
+    of_16 = [next(s.value for s in one.steps if "peak₁₆" in s.formula) for one in (whole, apart)]
+    assert linear[0] == pytest.approx(linear[1]) and of_16[0] == pytest.approx(of_16[1])
+    assert value(odd) <= value(apart) * (1 + 1e-9)
+
+
+def test_copied_projections_are_read_too() -> None:
+    """On 16 GPUs each holds a whole KV head, where its even share were half of one."""
+    model = catalog.get("llama-3-70b")
+    held = weight_shares.weight_bytes_per_gpu(model, "bf16", tp=16).value
+    made = step_time.decode_step_time(model, H100, 16)
+    assert {symbol.symbol: symbol.value for symbol in made.symbols}["W_gpu"] == held
+
+
+def test_tables_that_are_looked_up_are_neither_computed_nor_read() -> None:
+    """Gemma-3n's table of inputs to every layer is a third of its parameters; a token takes a row
+    of it. The embedding is counted as the sources count it, and the symbol says so."""
+    model = catalog.get("gemma-3n-e4b")
+    tables = next(part.params for part in model.parts if part.name == "per-layer embedding")
+    assert model.params is not None and 2.3e9 < tables < 2.4e9
+    met = model.params - tables
+    assert compute.params_per_token(model)[0] == met
+    assert traffic.decode_weight_bytes(model).value == 2 * met
+    assert compute.prefill_work(model, 100).linear == 2 * 100 * met
+    first = compute.decode_flops(model, 10).symbols[0]
+    assert first.symbol == "P" and "the embedding counted" in first.meaning
+    exact = compute.decode_flops(model, 10, count="matmul").symbols[0]
+    assert exact.value == model.matmul_params and "matrices" in exact.meaning
+    positions = catalog.get("gpt-3-175b")
+    rows = next(part.params for part in positions.parts if part.name == "position embedding")
+    assert compute.params_per_token(positions)[0] == positions.active_params - rows
+
+
+def test_weights_in_several_formats_are_multiplied_at_their_own_peaks() -> None:
+    """The rate of all together is the harmonic mean: time adds up, not rates."""
+    b200 = gpus.get("b200-sxm")
+    kept = stored.of("checkpoint", V3)
+    top, words, _ = step_setup.mean_peak(V3, b200, kept, "weights")
+    assert words == "mean of fp8 and bf16"
+    read = traffic.weights_read(V3, 1)
+    numbers = traffic.numbers_read(V3, read, kept)
+    assert sum(numbers.values()) == V3.active_params
+    spent = sum(n / b200.peaks[fmt.name] for fmt, n in numbers.items())
+    assert top == pytest.approx(V3.active_params / spent)
+
+
+@given(st.integers(1, 20_000), st.integers(1, 5_000), st.integers(1, 64))
+def test_a_full_step_takes_as_long_as_its_prompts(budget: int, tokens: int, most: int) -> None:
+    """One prompt after the other and the last part of one more, if computing sets the pace."""
+    made = chunks.full_step_time(LLAMA, budget, tokens, H100, 8, "fp8", mfu=0.01, prompts=most)
+    number = min(budget // tokens, most)
+    rest = min(budget - number * tokens, tokens) if number < most else 0
+    one = value(step_time.prefill_time(LLAMA, tokens, H100, 8, "fp8", 0.01))
+    last = value(step_time.prefill_time(LLAMA, rest, H100, 8, "fp8", 0.01, computed=tokens - rest))
+    reading = value(step_time.decode_step_time(LLAMA, H100, 8, weights="fp8"))
+    assert number * one + last <= value(made) * (1 + 1e-9)
+    assert value(made) <= max(number * one + last, reading) * (1 + 1e-9)
 
 
 # ---- Time --------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.sizing import catalog, weight_shares, weights
+from core.sizing import catalog, layout, stored, weight_shares, weights
 from core.sizing.errors import SizingError
 from tests.sizing import derivation, specs
 
@@ -82,6 +82,61 @@ def test_data_parallel_attention_holds_its_weights_in_every_group() -> None:
     derivation.check(whole)
     assert isinstance(sliced.value, int)
     assert whole.value == sliced.value + attention * 7 // 8
+
+
+STAGES = [
+    ("deepseek-v3", [3, 58]),
+    ("deepseek-v3", [58, 3]),
+    ("gemma-3-4b", [17, 17]),
+    ("gemma-3-4b", [1] * 34),
+    ("gpt-oss-20b", [10, 14]),
+]
+
+
+@pytest.mark.parametrize(("name", "stages"), STAGES, ids=lambda value: str(value)[:20])
+def test_a_stage_holds_what_its_layers_have(name: str, stages: list[int]) -> None:
+    """Counted again by hand: embedding first, head last, a tied table at both ends, and of a
+    mixture whose first layers are dense the others hold nearly all."""
+    model = catalog.get(name)
+    held = []
+    for i, size in enumerate(stages):
+        start = sum(stages[:i])
+        number = 0
+        for part in model.parts:
+            if part.name == "embedding and output head (tied)":
+                number += part.params if i in (0, len(stages) - 1) else 0
+            elif part.name == "embedding":
+                number += part.params if i == 0 else 0
+            elif part.name == "output head":
+                number += part.params if i == len(stages) - 1 else 0
+            elif part.name == "norms":
+                each = (part.params - model.hidden_size) // model.num_layers
+                number += each * size + (model.hidden_size if i == len(stages) - 1 else 0)
+            elif part.name == "MLP" and name == "deepseek-v3":
+                number += part.params // 3 * len({0, 1, 2} & set(range(start, start + size)))
+            elif part.name in ("experts", "router") and name == "deepseek-v3":
+                number += part.params // 58 * len(set(range(start, start + size)) - {0, 1, 2})
+            else:
+                number += part.params // model.num_layers * size
+        held.append(number)
+    result = weight_shares.weight_bytes_per_gpu(model, "bf16", pp=len(stages), stages=stages)
+    derivation.check(result)
+    assert result.value == 2 * max(held) and result.basis == "arithmetic"
+    kept = stored.of("bf16")
+    where = layout.of(1, len(stages), 1, 1, stages)
+    assert model.params is not None
+    assert weight_shares.per_stage(model, kept, where, model.params) == [2 * n for n in held]
+    fp8 = weight_shares.weight_bytes_per_gpu(model, "fp8", tp=2, pp=len(stages), stages=stages)
+    assert fp8.value == -(-max(held) // 2)
+
+
+def test_stages_of_a_number_that_is_given_differ_by_their_layers_alone() -> None:
+    model = catalog.get("deepseek-v3")
+    result = weight_shares.weight_bytes_per_gpu(
+        model, "fp8", params=671e9, pp=2, stages=[3, 58], attention_dp=2, tp=2
+    )
+    derivation.check(result)
+    assert result.basis == "convention" and "taken as alike" in " ".join(result.notes)
 
 
 @pytest.mark.parametrize("name", catalog.names())
