@@ -35,24 +35,22 @@ def examples(words: Lesson) -> list[dict[str, str]]:
 
 
 def recorded() -> list[runs.Recorded]:
-    """The recorded runs to offer: those with times and counts of work."""
-    return [item for item in runs.list_recorded() if not item.detail.startswith("real scheduler")]
+    """The recorded runs to offer: those of a real model, which have times."""
+    found = runs.list_recorded()
+    return [one for one in found if runs.recorded(one.name).header["label"] != "SIMULATED"]
 
 
 def bench_data(words: Lesson, place: dict[str, Any], *, present: bool) -> dict[str, Any]:
     """For `live_run`. The same call gives equal data, so that a rerun sends nothing."""
     runs_here = recorded()
-    names = [item.name for item in runs_here]
-    stand_ins = {
-        key: [name for name in wanted if name in names] for key, wanted in STAND_INS.items()
-    }
-    first = FIRST if FIRST in names else next(iter(names), None)
+    found = recorded()
+    names = {one.name for one in found}
     return {
-        "recorded": [{"name": item.name, "title": item.title} for item in runs_here],
-        "first": first,
+        "recorded": [{"name": one.name, "title": one.title} for one in found],
+        "first": FIRST if FIRST in names else next((one.name for one in found), None),
         "experiments": {
-            key: found if len(found) == len(STAND_INS[key]) else []
-            for key, found in stand_ins.items()
+            key: list(wanted) if names.issuperset(wanted) else []
+            for key, wanted in STAND_INS.items()
         },
         "machines": modelled.machines(),
         "ceilings": ceilings.stored(),
