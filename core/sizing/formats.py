@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from core.sizing.errors import SizingError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Format:
     """An element format. A block of `block_elements` numbers takes `block_bytes` bytes, its own
     scales included (GGUF q8_0: 32 numbers in 34 bytes); plain formats are blocks of one, int4 of
-    two numbers in one byte.
+    two numbers in one byte. Each is there once, in the table below, and equals itself alone.
 
     compute: the dtype whose matrix peak applies when weights of this format are multiplied
     ("bf16", "fp8" …), unless the caller says otherwise. 4-bit and block formats are turned into 16
@@ -32,10 +32,6 @@ class Format:
     compute: str
     source: str = ""
     quantised: bool = False
-
-    def __hash__(self) -> int:
-        """Formats are the keys of many small tables, and their names differ."""
-        return hash(self.name)
 
     @property
     def own_scales(self) -> bool:

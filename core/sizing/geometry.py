@@ -198,6 +198,16 @@ class ModelSpec:
         return tuple((part.name, part.params - part.vectors, part.vectors) for part in parts)
 
     @cached_property
+    def met(self) -> tuple[tuple[str, int, int], ...]:
+        """The same of those that one token meets; of tables, that of the embedding alone."""
+        parts = [part for part in self.parts if part.name not in LOOKED_UP]
+        bare = [max(0, part.active - part.matmul) for part in parts]
+        return tuple(
+            (part.name, part.active - vectors, vectors)
+            for part, vectors in zip(parts, bare, strict=True)
+        )
+
+    @cached_property
     def looked_up(self) -> int:
         """Parameters in further tables of which a token takes a row: no work, and hardly read."""
         return sum(part.params for part in self.parts if part.name in LOOKED_UP)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from core.sizing import checks, formats, units
@@ -28,7 +29,7 @@ Amount = tuple[str, int, int]
 """A part of a model: its name, its parameters in matrices, and those in none."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stored:
     """main: the format of all that is not named. apart: parts of the model in another one.
     vectors: of norms, biases and tables that are looked up, in whatever part; None: as their part.
@@ -54,6 +55,14 @@ class Stored:
             others[self.vectors.name] = None
         return " and ".join(dict.fromkeys((self.main.name, *others)))
 
+    @cached_property
+    def _format_of(self) -> dict[str, Format]:
+        return dict(self.apart)
+
+    @cached_property
+    def _one_scale(self) -> Fraction:
+        return self.scale + self.zero
+
     @property
     def plain(self) -> bool:
         """Whether all weights are in one format."""
@@ -61,19 +70,20 @@ class Stored:
 
     def numbers(self, amounts: Iterable[Amount]) -> dict[Format, int]:
         """How many parameters are in each format, the main one first."""
-        main, apart, of_vectors = self.main, dict(self.apart), self.vectors
-        out = {main: 0, **dict.fromkeys(apart.values(), 0)}
+        main, apart, of_vectors = self.main, self._format_of, self.vectors
+        out: dict[Format, int] = {main: 0}
         bare = 0
         for name, matrices, vectors in amounts:
             fmt = apart.get(name, main)
             if of_vectors is None:
-                out[fmt] += matrices + vectors
+                matrices += vectors
             else:
-                out[fmt] += matrices
                 bare += vectors
-        if of_vectors is not None:
+            if matrices:
+                out[fmt] = out.get(fmt, 0) + matrices
+        if of_vectors is not None and bare:
             out[of_vectors] = out.get(of_vectors, 0) + bare
-        return {fmt: number for fmt, number in out.items() if number or fmt is main}
+        return out
 
     def of_total(self, model: ModelSpec | None, total: int) -> dict[Format, int]:
         """The same for the whole model: in the main format is what the other parts leave."""
@@ -92,8 +102,8 @@ class Stored:
         if self.group_size is None:
             return 0
         quantised = sum(number for fmt, number in numbers.items() if needs_scales(fmt))
-        size = -(-quantised // self.group_size) * (self.scale + self.zero)
-        return -int(-size // 1)
+        each, groups = self._one_scale, -(-quantised // self.group_size)
+        return -(-groups * each.numerator // each.denominator)
 
     def size(self, numbers: Mapping[Format, int]) -> int:
         """Bytes of so many parameters, scales included."""

@@ -28,7 +28,7 @@ from core.sizing.compute import (
     read_cache,
 )
 from core.sizing.formats import Format
-from core.sizing.geometry import LOOKED_UP, ModelSpec, SharedKV
+from core.sizing.geometry import ModelSpec, SharedKV
 from core.sizing.kv_format import KVDtype
 from core.sizing.layout import Layout
 from core.sizing.result import CONVENTION, Result, Step, Symbol, symbols
@@ -83,18 +83,15 @@ def numbers_read(
     """How many of the parameters that a step reads are in each format."""
     if kept.plain or not model.parts:
         return {kept.main: read.params}
-    amounts, others = [], read.params - read.one
-    for part in model.parts:
-        if part.name in LOOKED_UP:
-            continue
-        vectors = max(0, part.active - part.matmul)
-        matrices = part.active - vectors
-        if count == "matmul":
-            matrices, vectors = part.matmul, 0
-        if others and part.params > part.active:
-            more = math.floor((part.vectors - vectors) * read.woken)
-            matrices, vectors, others = matrices + others - more, vectors + more, 0
-        amounts.append((part.name, matrices, vectors))
+    if count == "matmul":
+        amounts = [(part.name, part.matmul, 0) for part in model.parts]
+    else:
+        amounts = [*model.met]
+    others = read.params - read.one
+    if others:
+        idle = next(part for part in model.parts if part.params > part.active)
+        bare = math.floor((idle.vectors - max(0, idle.active - idle.matmul)) * read.woken)
+        amounts.append((idle.name, others - bare, bare))
     return kept.numbers(amounts)
 
 
