@@ -42,7 +42,6 @@ def recorded() -> list[runs.Recorded]:
 
 def bench_data(words: Lesson, place: dict[str, Any], *, present: bool) -> dict[str, Any]:
     """For `live_run`. The same call gives equal data, so that a rerun sends nothing."""
-    runs_here = recorded()
     found = recorded()
     names = {one.name for one in found}
     return {
