@@ -40,7 +40,7 @@ def _open(page: Any, app: App, query: str = "", **settings: Any) -> None:
     _fake(app, **settings)
     page.goto(f"{app.url}/{PATH}?{query}")
     page.get_by_role("heading", name=re.compile(r"^Step \d+: ")).wait_for()
-    page.get_by_text(re.compile("^Engine (ready|busy)")).wait_for()
+    page.locator(".bench .engine", has_text=re.compile("^Engine (ready|busy)")).wait_for()
 
 
 def _step(page: Any) -> int:
