@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import threading
@@ -22,6 +21,7 @@ from core.server.view import StepView
 from core.simulate import verify, verify_states
 from core.trace.run import Run, run_from_dict
 from core.trace.streamed import RunBuilder
+from tests.server import aio
 
 SETTINGS = [
     {},
@@ -82,7 +82,7 @@ def read(host: EngineHost, outbox: Outbox) -> RunBuilder:
                 builder.add("end", value)
                 return
 
-    asyncio.run(all_of_it())
+    aio.run(all_of_it())
     return builder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
@@ -20,6 +19,7 @@ from core.server.outbox import Outbox
 from core.simulate import simulate
 from core.trace.run import Run
 from core.trace.streamed import RunBuilder, play
+from tests.server import aio
 from ui.live_runs import Keep, LiveRun, LiveRuns
 
 
@@ -153,7 +153,7 @@ def test_an_outbox_gives_up_a_reader_that_is_too_far_behind() -> None:
     async def read() -> list[Any]:
         return [await box.get(0.01) for _ in range(2)]
 
-    last, nothing = asyncio.run(read())
+    last, nothing = aio.run(read())
     assert (
         last is not None and last[1]["end"] == "timeout" and "3 steps behind" in last[1]["message"]
     )
@@ -171,7 +171,7 @@ def test_an_outbox_tells_the_newest_place_and_one_end() -> None:
     async def read() -> list[Any]:
         return [await box.get(0.01) for _ in range(3)]
 
-    assert asyncio.run(read()) == [
+    assert aio.run(read()) == [
         ("queue", {"position": 1}),
         ("end", {"end": "cancelled", "message": "first"}),
         None,
@@ -186,7 +186,7 @@ def test_an_outbox_wakes_its_reader_from_another_thread() -> None:
         return await box.get(5)
 
     started = time.monotonic()
-    assert asyncio.run(read()) == ("step", 7)
+    assert aio.run(read()) == ("step", 7)
     assert time.monotonic() - started < 2
 
 

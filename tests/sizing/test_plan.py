@@ -488,4 +488,4 @@ def test_a_full_plan_takes_no_longer_than_a_millisecond_of_python(name: str) -> 
     deployment = inputs.build(Deployment, {"model": name, "gpu": "h100-sxm5", "tp": 8})
     plan(deployment)
     assert len(plan(deployment).results()) >= 20
-    assert seconds(lambda: plan(deployment)) < 1.25 * seconds(a_millisecond_of_work)
+    assert seconds(lambda: plan(deployment)) < 1.5 * seconds(a_millisecond_of_work)
