@@ -102,7 +102,7 @@ export class Bench {
     this.recordedName = name;
     this.ask.answer.reset();
     this.setStory(request);
-    if (!this.exp) this.base = run.header;
+    if (!this.exp || !this.base) this.base = run.header;
     this.k = clamp(k ?? this.last, 0, this.last);
     this.stage = stageOf(this.story, this.k);
     this.later();

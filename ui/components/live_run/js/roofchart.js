@@ -39,8 +39,8 @@ export class RoofChart {
     }
     const roof = machine?.flops ? machine : null;
     const ridge = roof ? roof.flops / roof.bytes : null;
-    const xs = decades(Math.min(...dots.map((d) => d.x), ridge ? ridge / 10 : 1, 1), Math.max(...dots.map((d) => d.x), ridge ? ridge * 3 : 10));
-    const ys = decades(Math.min(...dots.map((d) => d.y), roof ? roof.bytes * xs[0] : Infinity), Math.max(...dots.map((d) => d.y), roof ? roof.flops : 0));
+    const xs = decades(Math.min(...dots.map((d) => d.x / 2), ridge ? ridge / 10 : 1), Math.max(...dots.map((d) => d.x), ridge ? ridge * 3 : 10));
+    const ys = decades(Math.min(...dots.map((d) => d.y / 2), roof ? roof.bytes * xs[0] : Infinity), Math.max(...dots.map((d) => d.y), roof ? roof.flops : 0));
     const left = 42 * u;
     const right = width - 8 * u;
     const top = 22 * u;
