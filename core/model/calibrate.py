@@ -29,7 +29,7 @@ from core.model.device import device_name, processor_name
 from core.model.errors import ModelConfigError, ModelError
 from core.model.int8 import Int8Linear, int8_works, packed_int8
 from core.model.packing import pack_weight, packed_linear
-from kernels.cpu import CpuKernels, cpu_kernels, pack
+from kernels.cpu import CpuKernels, PackedWeight, cpu_kernels, pack
 
 SCHEMA = "calibration/1"
 REPEATS = 7
@@ -49,7 +49,8 @@ class Calibration:
     """One device's ceilings.
 
     processor: with the number of threads, for a CPU. kernels: "compiled" if ours were among those
-    measured, else "torch". read_bytes_per_s: a sum over an array far larger than the caches.
+    measured, else "torch". read_bytes_per_s: an array far larger than the caches, by
+    torch's sum or by a product of ours with one row, whichever is faster.
     matmul_flops_per_s: of a square product by dtype; "… packed" in oneDNN's own layout and
     "… compiled" by our kernels, where these work; int8 with its activations' scaling.
     """
@@ -98,6 +99,11 @@ def measure(
     array = torch.ones(array_bytes // 4, dtype=torch.float32, device=device)
     bandwidth = _rate(array.sum, array.nbytes, device, repeats)
     del array
+    kernels = _kernels(device)
+    if kernels is not None:
+        read, num_bytes = _read_by_kernel(kernels, array_bytes)
+        by_kernel = _rate(read, num_bytes, device, repeats)
+        bandwidth = max(bandwidth, by_kernel, key=lambda rate: rate.median)
     products: dict[str, Rate] = {}
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
@@ -113,7 +119,6 @@ def measure(
         multiply_int8 = Int8Linear(torch.rand(size, size))
         operands = torch.rand(size, size)
         products["int8"] = _rate(partial(multiply_int8, operands), flops, device, repeats)
-    kernels = _kernels(device)
     if kernels is not None:
         x, weight = (torch.rand(size, size).bfloat16() for _ in range(2))
         packings = {"bfloat16": pack(weight), "int8": packed_int8(weight, None, False)}
@@ -179,6 +184,14 @@ def _conditions(device: torch.device) -> dict[str, Any]:
         "torch": str(torch.__version__),
         "kernels": "torch" if _kernels(device) is None else "compiled",
     }
+
+
+def _read_by_kernel(kernels: CpuKernels, array_bytes: int) -> tuple[Callable[[], Any], int]:
+    """A product of one row with a matrix of about so many bytes; and how many they are."""
+    n_in = 2048
+    panels = torch.zeros(max(1, array_bytes // (64 * n_in)), n_in // 2, 32, 2).bfloat16()
+    weight = PackedWeight(panels, None, 32 * len(panels), n_in, False)
+    return partial(kernels.linear_float32, torch.zeros(1, n_in).bfloat16(), weight), panels.nbytes
 
 
 def _kernels(device: torch.device) -> CpuKernels | None:
