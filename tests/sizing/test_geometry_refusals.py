@@ -276,3 +276,10 @@ def test_defaults_are_those_of_the_published_classes():
 def test_no_kind_is_built_in_two_ways_unawares():
     both = FAMILIES.keys() & BUILDERS.keys()
     assert both == {"opt", "mpt"}  # whose builders start from the table
+
+
+def test_a_switch_that_is_off_is_not_passed_over_in_a_newcomer():
+    """What it switches may be on elsewhere, by a rule of the architecture."""
+    path = refused({**LLAMA, "model_type": "newcomer", "attention_k_eq_v": False})
+    assert path == "config.attention_k_eq_v"
+    assert model_from_config({**LLAMA, "model_type": "newcomer", "attention_k_eq_v": None}).layers

@@ -168,18 +168,21 @@ class Fields:
         """The path of the first of the names that is there."""
         return self.at(next((n for n in names if n in self.data), names[0]))
 
-    def unknown(self) -> list[str]:
+    def unknown(self, *, switches: bool = False) -> list[str]:
         """Fields that were not read, say something, and are not known to be harmless; those of a
-        nested object that was read as `attn_config.kv_n_heads`."""
+        nested object that was read as `attn_config.kv_n_heads`. switches: false ones too, which
+        say that there is something to switch."""
         own = [
             name
             for name, value in self.data.items()
             if name not in self.read
-            and value not in (None, False, [], {}, "")
+            and (value not in (None, False, [], {}, "") or (switches and value is False))
             and name not in harmless()
         ]
         return own + [
-            f"{name}.{one}" for name, nest in self.nests.items() for one in nest.unknown()
+            f"{name}.{one}"
+            for name, nest in self.nests.items()
+            for one in nest.unknown(switches=switches)
         ]
 
 

@@ -52,7 +52,7 @@ def build(fields: Fields, kind: str, known: Iterable[str]) -> Model:
     _check_kind(fields, kind, known)
     _check_decoder(fields)
     model = geometry(fields)
-    strange = [name for name in fields.unknown() if _shapes(name)]
+    strange = [name for name in fields.unknown(switches=True) if _shapes(name)]
     if strange:
         raise SizingError(
             fields.at(strange[0]),
