@@ -177,7 +177,7 @@ def test_the_list_changes_the_picture_and_the_address(page: Any, app: App) -> No
     chosen = page.get_by_role("combobox", name="What to play")
     chosen.click()
     page.keyboard.type("Static")  # a long list draws only what can be seen of it
-    page.get_by_role("option", name="Static batching").click()
+    page.get_by_role("option", name="Static batching", exact=True).click()
     page.wait_for_url(re.compile(r"scenario=static"))
     page.get_by_text(re.compile(r"^Step 0 of 11\b")).first.wait_for()
     page.reload()
