@@ -32,6 +32,8 @@ def _stored(page: Any) -> Progress:
 
 
 def _items(page: Any) -> list[Item]:
+    # The document is kept before the attempt is in it.
+    page.wait_for_function("JSON.parse(localStorage['kv-scope.progress'] || '{}').attempt")
     attempt = _stored(page).attempt
     assert attempt is not None
     return gate.items(attempt)
