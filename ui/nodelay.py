@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from contextlib import suppress
 
 _DESCRIPTORS = "/dev/fd"
@@ -23,10 +24,23 @@ def switch_on() -> int:
     except OSError:
         return 0
     for descriptor in descriptors:
-        with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as sock:
+        with suppress(OSError), _copy(descriptor) as sock:
             if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.getsockopt(
                 socket.SOL_SOCKET, socket.SO_ACCEPTCONN
             ):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 found += 1
     return found
+
+
+def _copy(descriptor: int) -> socket.socket:
+    """A socket's second descriptor; OSError for what is no socket. Nothing stays open that is not
+    returned: a copy of a pipe's end would keep its reader from ever seeing the end."""
+    if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        raise OSError("not a socket")
+    copy = os.dup(descriptor)
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
