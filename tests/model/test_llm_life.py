@@ -96,7 +96,16 @@ def test_an_interrupted_generate_leaves_nothing_behind(llm, monkeypatch):
     assert_verified(llm)
 
 
-def test_ctrl_c_in_a_step_waits_for_its_end(llm, monkeypatch):
+@pytest.fixture
+def python_s_own_interrupts():
+    """SIGINT as Python itself handles it, whoever started the tests: a shell that puts them into
+    the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_in_a_step_waits_for_its_end(llm, monkeypatch, python_s_own_interrupts):
     """What the user has so far is kept: the run, and the prefixes in the cache."""
     llm.generate(A, params())
     execute = llm.runner.execute
