@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
 
 from ui import choice, runs
 from ui.components.run_player import run_player
+from ui.kit import page
 
 
 @st.fragment
@@ -29,7 +29,7 @@ def draw(played: runs.Played, *, present: bool) -> None:
         link=urlencode(link),
         title=played.header["scenario"].get("name") or None,
     )
-    _present(shown, present)
+    page.follow_present(shown.present, present)
     for name in ("step", "block"):
         # The component keeps its last commit when the run changes: only a new one counts.
         value, seen = shown.get(name), f"bp.{name}.seen"
@@ -52,14 +52,4 @@ def show(
         link=link,
         title=played.header["scenario"].get("name") or None,
     )
-    _present(shown, present)
-
-
-def _present(shown: Any, present: bool) -> None:
-    """Follow the player's button for the projector."""
-    if shown.present is not None and shown.present != present:
-        if shown.present:
-            st.query_params["present"] = "1"
-        elif "present" in st.query_params:
-            del st.query_params["present"]
-        st.rerun(scope="app")
+    page.follow_present(shown.present, present)

@@ -21,6 +21,18 @@ def axe() -> str:
     return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
+def faults(page: Any, axe: str) -> list[str]:
+    """What axe finds on the page as it stands, less Streamlit's own."""
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [
+        f"{fault['id']}: {node['target']} {node.get('failureSummary', '')[:200]}"
+        for fault in found
+        if fault["id"] not in STREAMLIT
+        for node in fault["nodes"][:3]
+    ]
+
+
 # Every page, as a visitor finds it, and what is there once it is drawn.
 PLACES = {
     "": ".stage .cell",
@@ -44,15 +56,8 @@ def test_no_faults(page: Any, app: App, axe: str, path: str, scheme: str) -> Non
     page.locator(PLACES[path]).first.wait_for()
     # Streamlit fades in what it draws again; a half-faded text has no contrast yet.
     page.wait_for_timeout(1000)
-    page.evaluate(axe)
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    faults = [
-        f"{fault['id']}: {node['target']} {node.get('failureSummary', '')[:200]}"
-        for fault in found
-        if fault["id"] not in STREAMLIT
-        for node in fault["nodes"][:3]
-    ]
-    assert not faults, "\n".join(faults)
+    found = faults(page, axe)
+    assert not found, "\n".join(found)
 
 
 def test_the_editor_has_no_faults(page: Any, app: App, axe: str) -> None:
@@ -65,5 +70,5 @@ def test_the_editor_has_no_faults(page: Any, app: App, axe: str) -> None:
     found = page.evaluate("axe.run('.st-key-kv-editor', { resultTypes: ['violations'] })")[
         "violations"
     ]
-    faults = [f"{f['id']}: {[n['target'] for n in f['nodes'][:3]]}" for f in found]
-    assert not faults, "\n".join(faults)
+    said = [f"{f['id']}: {[n['target'] for n in f['nodes'][:3]]}" for f in found]
+    assert not said, "\n".join(said)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_accessibility import STREAMLIT, axe  # noqa: F401
+from tests.browser.test_accessibility import axe, faults  # noqa: F401
 from tests.browser.test_play import SMALL_TEXT
 from tests.serving import App, running
 
@@ -215,15 +215,8 @@ def test_axe_finds_nothing(page: Any, live: App, axe: str, scheme: str, query: s
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     _open(page, live, query)
     page.wait_for_timeout(800)
-    page.evaluate(axe)
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    faults = [
-        f"{fault['id']}: {node['target']} {node.get('failureSummary', '')[:200]}"
-        for fault in found
-        if fault["id"] not in STREAMLIT
-        for node in fault["nodes"][:3]
-    ]
-    assert not faults, "\n".join(faults)
+    found = faults(page, axe)
+    assert not found, "\n".join(found)
 
 
 def test_on_a_projector_nothing_is_small_and_both_charts_are_in_sight(page: Any, live: App) -> None:

@@ -12,7 +12,7 @@ import pytest
 from quiz import gate
 from quiz.items import RIGHT, Item
 from quiz.progress import Progress, read
-from tests.browser.test_accessibility import STREAMLIT, axe  # noqa: F401
+from tests.browser.test_accessibility import axe, faults  # noqa: F401
 from tests.browser.test_play import SMALL_TEXT
 from tests.serving import App
 
@@ -250,15 +250,8 @@ def test_no_faults(page: Any, app: App, axe: str, scheme: str) -> None:  # noqa:
 
     def check(where: str) -> None:
         page.wait_for_timeout(800)  # Streamlit fades in what it draws again
-        page.evaluate(axe)
-        found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-        faults = [
-            f"{fault['id']}: {node['target']} {node.get('failureSummary', '')[:200]}"
-            for fault in found
-            if fault["id"] not in STREAMLIT
-            for node in fault["nodes"][:3]
-        ]
-        assert not faults, f"{where}\n" + "\n".join(faults)
+        found = faults(page, axe)
+        assert not found, f"{where}\n" + "\n".join(found)
 
     check("a question")
     _answer(page, 0)

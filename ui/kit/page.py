@@ -46,6 +46,14 @@ def set_present(on: bool) -> None:
         del st.query_params["present"]
 
 
+def follow_present(wish: bool | None, present: bool) -> None:
+    """What a component's own button for the projector asks for, from within its fragment: the whole
+    page is drawn again if that is another view than the present one."""
+    if wish is not None and wish != present:
+        set_present(wish)
+        st.rerun(scope="app")
+
+
 def bar(*, link: str | None = None) -> None:
     """Copy link and Present. link: a query with every control in it, None where all of them are
     in the address already (`bind="query-params"`)."""

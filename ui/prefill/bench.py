@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from ui.components.live_run import live_run
+from ui.kit import page
 from ui.lesson import Lesson
 from ui.prefill import data, place
 
@@ -42,12 +43,7 @@ def _instrument(words: Lesson, *, present: bool) -> None:
     state = st.session_state
     given = data.bench_data(words, state[PLACE], present=present)
     shown = live_run({**given, "wish": state.get(_WISH)}, key="live_run")
-    if shown.present is not None and shown.present != present:
-        if shown.present:
-            st.query_params["present"] = "1"
-        elif "present" in st.query_params:
-            del st.query_params["present"]
-        st.rerun(scope="app")
+    page.follow_present(shown.present, present)
     wanted = place.written(shown.get("place"))
     if wanted and wanted != state.get(_WRITTEN):
         state[_WRITTEN] = wanted
