@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
     try:
         with ExitStack() as stack:
             served = None if args.no_engine else stack.enter_context(engine(args.model, 1))
-            pages = stack.enter_context(app(_environment(served)))
+            pages = stack.enter_context(app(_environment(served), warm=True))
             report = Report(_settings(args, served))
             asyncio.run(_measure(report, args, pages, served))
     except (KVScopeError, OSError) as error:

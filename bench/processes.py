@@ -51,14 +51,17 @@ class NotStartedError(KVScopeError):
 
 
 @contextmanager
-def app(environment: dict[str, str], script: str = "app.py") -> Iterator[Served]:
-    """`streamlit run app.py`. environment: added to this process's. script: another one."""
+def app(
+    environment: dict[str, str], script: str = "app.py", *, warm: bool = False
+) -> Iterator[Served]:
+    """`streamlit run app.py`. environment: added to this process's. script: another one. warm:
+    wait until its slow imports are over, as a load balancer would."""
     port = _free_port()
     command = [sys.executable, "-m", "streamlit", "run", script]
     command += ["--server.port", str(port), "--server.headless", "true"]
     with _child(command, environment) as process:
         served = Served(f"http://localhost:{port}", process.pid)
-        _wait(process, f"{served.url}/_stcore/health", {})
+        _wait(process, f"{served.url}/{'api/health' if warm else '_stcore/health'}", {})
         yield served
 
 
@@ -118,7 +121,8 @@ def _wait(process: subprocess.Popen[bytes], url: str, headers: dict[str, str]) -
                 urllib.request.Request(url, headers=headers), timeout=5
             ) as a:
                 body = a.read()
-            if not body.startswith(b"{") or json.loads(body).get("status") not in ("starting",):
+            said = json.loads(body) if body.startswith(b"{") else {}
+            if said.get("status") != "starting" and said.get("warm", True):
                 return
         except OSError:
             pass

@@ -35,14 +35,16 @@ class VisitError(KVScopeError):
 class Visitor:
     """One session. url: of the app; page: its path, empty for the landing page.
 
-    query: of its address, as the browser would have it. ids: of what is on the page, by key. data:
-    by key, what a component was given last, or what a group of buttons offers. received: bytes.
+    query: of its address, as the browser would have it. ids: of what is on the page, by key.
+    fragments: which of the page's fragments it is in, by key; empty for none. data: by key, what
+    a component was given last, or what a group of buttons offers. received: bytes.
     """
 
     url: str
     page: str
     query: str = ""
     ids: dict[str, str] = field(default_factory=dict)
+    fragments: dict[str, str] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
     received: int = 0
 
@@ -74,14 +76,21 @@ class Visitor:
         """Set the state of a component."""
         self.put(key, json_value=json.dumps(value))
 
-    async def rerun(self, event: tuple[str, str, Any] | None = None) -> float:
+    async def rerun(
+        self, event: tuple[str, str, Any] | None = None, *, changed: str | None = None
+    ) -> float:
         """Send the state, and an event (component's key, name, value) if there is one.
+
+        changed: the key of the widget that was used; without it and an event the whole page runs
+        again. As in a browser only the widget's own fragment does, if it is in one.
 
         Returns the seconds until the script has finished and all it drew has arrived. Raises
         VisitError where the page failed.
         """
         assert self._socket is not None
         client = ClientState(page_script_hash=self._script, query_string=self.query)
+        used = event[0] if event is not None else changed
+        client.fragment_id = self.fragments.get(used, "") if used is not None else ""
         client.context_info.url = f"{self.url}/{self.page}"
         client.context_info.color_scheme = "light"
         if not self._script:
@@ -129,6 +138,7 @@ class Visitor:
         if found is None:
             return
         self.ids[found[1]] = drawn.id
+        self.fragments[found[1]] = message.delta.fragment_id
         if kind == "bidi_component":
             data = drawn.json or drawn.mixed.json
             self.data[found[1]] = json.loads(data) if data else None
@@ -145,7 +155,7 @@ class Visitor:
 
 
 class QuizVisitor(Visitor):
-    """Answers one question after another, right or wrong: every step runs the whole page."""
+    """Answers one question after another, right or wrong."""
 
     PAGE = "quiz"
     _STORE, _CARD = "kv-store", "quiz-card"
@@ -168,14 +178,20 @@ class QuizVisitor(Visitor):
 
 
 class PrefillVisitor(Visitor):
-    """Reads at one level, then at another: each time the whole page runs, charts included."""
+    """Rests on a step of a recorded run, then reads at another level, in turn: what the server has
+    a part in. Playing and the charts' own controls are the browser's alone."""
 
     PAGE = "prefill_decode"
+    _INSTRUMENT, _LEVEL = "live_run", "level"
 
     async def interact(self, turn: int) -> float:
-        """Choose the next of the kit's three levels."""
-        levels = self.data["level"]
-        level = levels[turn % len(levels)]
-        self.put("level", string_array_value=StringArray(data=[level]))
-        self.query = urlencode({"level": level})  # the control is bound to the address
-        return await self.rerun()
+        """A step of the instrument, or the next of the kit's three levels."""
+        levels = self.data[self._LEVEL]
+        level = levels[turn // 2 % len(levels)]
+        place = {"run": "one_question", "step": str(turn // 2 % 20)}
+        self.query = urlencode({"level": level, **place})  # both are in the address
+        if turn % 2:
+            self.put_json(self._INSTRUMENT, {"place": place})
+            return await self.rerun(changed=self._INSTRUMENT)
+        self.put(self._LEVEL, string_array_value=StringArray(data=[level]))
+        return await self.rerun(changed=self._LEVEL)

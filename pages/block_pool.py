@@ -56,8 +56,7 @@ else:
         left, right = st.columns(2, gap="large")
         with left:
             text.objectives(words)
-            text.choose_level()
-            text.section(words, "words")
+            text.levelled(words, "words")
         with right:
             code.draw(words["code"], CODE)
             transfer.draw("paging/blocks", key="bp.transfer")

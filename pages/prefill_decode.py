@@ -26,12 +26,10 @@ else:
         with right:
             predict.draw(words)
             with st.container(key="kv-pd-words"):
-                text.choose_level()
-                text.section(words, "words")
+                text.levelled(words, "words")
                 text.objectives(words)
-    found = heads.loaded()
-    if found is not None:
-        st.html(heads.page(found, words["heads"]))
+    if drawn := heads.drawn(words["heads"]):
+        st.html(drawn)
     left, right = st.columns(2, gap="medium")
     with left:
         transfer.draw("phases/passes", key="pd.transfer")

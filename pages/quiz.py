@@ -44,8 +44,15 @@ def play() -> None:
     st.session_state[PLAY] = not st.session_state.get(PLAY, False)
 
 
+@st.fragment
 def draw() -> None:
-    """The question one stands at, or the result."""
+    """The question one stands at, or the result. A fragment: an answer changes this and what the
+    browser keeps, and nothing else of the page."""
+    _card()
+    store.keep(redraw=True)
+
+
+def _card() -> None:
     known = store.progress()
     if known.attempt is None:
         again()
@@ -86,10 +93,10 @@ def draw() -> None:
 
 if store.progress() is None:
     states.skeleton("card", "Your progress is being read from this browser.")
+    store.keep(redraw=True)
 else:
     draw()
     if present:
         page.bar()
     else:
         progress_menu.draw(words)
-store.keep(redraw=True)

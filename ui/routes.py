@@ -25,6 +25,7 @@ async def health(request: Request) -> Response:
         {
             "status": "ok",
             "version": status.version(),
+            "warm": warm.done(),
             "torch_installed": state.torch_version is not None,
             "model_fetched": state.model_fetched,
             "recorded_runs": len(runs.recorded_names()),

@@ -71,10 +71,11 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A recorded run on disk: its name in links, its title, and its label's detail."""
+    """A recorded run on disk: its name in links, its title, its label's word and detail."""
 
     name: str
     title: str
+    label: str
     detail: str
 
 
@@ -201,7 +202,7 @@ def _listed(stamps: tuple[tuple[str, str, int], ...]) -> tuple[Recorded, ...]:
         except KVScopeError:
             continue
         title = header["scenario"].get("name") or name
-        out.append(Recorded(name, title, label(header)[1]))
+        out.append(Recorded(name, title, *label(header)))
     return tuple(out)
 
 

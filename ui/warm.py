@@ -26,6 +26,7 @@ SWITCH_INTERVAL_S = 0.0005
 answer to a click is short work that should not queue behind another's long work."""
 
 _started = threading.Lock()
+_done = threading.Event()
 
 
 def start() -> None:
@@ -43,3 +44,9 @@ def _warm() -> None:
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _done.set()
+
+
+def done() -> bool:
+    """Whether that is over: until then pages answer, but slowly to many visitors at once."""
+    return _done.is_set()

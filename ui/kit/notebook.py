@@ -14,6 +14,8 @@ from ui.lesson import load
 
 def ask(page: str, about: str, *, key: str, label: str = "What changed your mind?") -> None:
     """One line to write, under what it is about. Once kept it says so; it can be skipped."""
+    if st.session_state.pop(f"{key}.new", False):
+        st.rerun(scope="app")  # asked inside a fragment: the page's foot hands it to the browser
     if st.session_state.get(f"{key}.kept"):
         st.html('<p class="kv-small" role="status">In your notebook, in this browser.</p>')
         return
@@ -26,7 +28,7 @@ def ask(page: str, about: str, *, key: str, label: str = "What changed your mind
             secrets.token_hex(8), now(), page, text[:MAX_NOTE_CHARS], about[:MAX_NOTE_CHARS]
         )
         store.save((store.progress() or Progress()).with_note(note))
-        st.session_state[f"{key}.kept"] = True
+        st.session_state[f"{key}.kept"] = st.session_state[f"{key}.new"] = True
 
     with st.container(horizontal=True, vertical_alignment="center"):
         st.text_input(

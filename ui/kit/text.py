@@ -34,6 +34,14 @@ def choose_level() -> None:
     )
 
 
+@st.fragment
+def levelled(words: Lesson, name: str) -> None:
+    """The control and a section at the chosen level. A fragment: another level draws nothing else
+    of the page again."""
+    choose_level()
+    section(words, name)
+
+
 def pick(words: Lesson, name: str, at: str) -> str:
     """A section at a level. Raises KeyError when the lesson has no such section at all."""
     order = {"short": (f"{name}.short", name), "full": (f"{name}.full", name), "plain": (name,)}

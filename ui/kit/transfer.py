@@ -14,6 +14,7 @@ from ui import player, quiz_view
 from ui.components.quiz_card import quiz_card
 
 
+@st.fragment
 def draw(template: str, *, key: str, present: bool = False) -> None:
     """template: an item of the bank that draws numbers, e.g. "paging/blocks"."""
     state = st.session_state

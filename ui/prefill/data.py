@@ -36,8 +36,7 @@ def examples(words: Lesson) -> list[dict[str, str]]:
 
 def recorded() -> list[runs.Recorded]:
     """The recorded runs to offer: those of a real model, which have times."""
-    found = runs.list_recorded()
-    return [one for one in found if runs.recorded(one.name).header["label"] != "SIMULATED"]
+    return [one for one in runs.list_recorded() if one.label != "SIMULATED"]
 
 
 def bench_data(words: Lesson, place: dict[str, Any], *, present: bool) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 
 from core.errors import KVScopeError
 from core.sizing import catalog
@@ -83,6 +84,18 @@ def loaded(model: str = status.DEFAULT_MODEL) -> Heads | None:
         return None
     spec = catalog.get(CATALOGUE[model])
     return of_spec(spec, model, f"config.json, {spec.source.split(' ')[0]}")
+
+
+def drawn(words: str) -> str:
+    """The default model's three ways as HTML; empty where they cannot be known."""
+    return _drawn(words, status.engine_state().model_fetched)
+
+
+@lru_cache(maxsize=2)
+def _drawn(words: str, fetched: bool) -> str:
+    """fetched: another config speaks once the model lies on disk."""
+    found = loaded()
+    return page(found, words) if found is not None else ""
 
 
 def drawing(heads: Heads, kv: int) -> str:

@@ -13,10 +13,16 @@ from ui.prefill import bench
 from ui.prefill.grading import OPTIONS, Doubling, doubling, feedback
 
 KEY = "pd.predict"
+_WISHED = f"{KEY}.wished"
 
 
+@st.fragment
 def draw(words: Lesson) -> None:
-    """Before the lock two questions; after it, what was said and, once measured, what is so."""
+    """Before the lock two questions; after it, what was said and, once measured, what is so.
+
+    A fragment: a choice draws nothing else again. What reaches further draws the whole page."""
+    if st.session_state.pop(_WISHED, False):
+        st.rerun(scope="app")
     fields = tuple(Choice(key, words[f"predict-{key}"], tuple(OPTIONS)) for key in ("ttft", "gap"))
     asked = Prediction(words["predict"], fields, key=KEY)
     if st.session_state.get(f"{KEY}.closed"):
@@ -42,16 +48,18 @@ def _ask(asked: Prediction) -> None:
         st.button("Skip", type="tertiary", on_click=predict.close, args=(KEY,), key=f"{KEY}.skip")
 
 
+def _run() -> None:
+    bench.run_experiment("double")
+    st.session_state[_WISHED] = True
+
+
 def _reveal(words: Lesson, asked: Prediction, said: Said) -> None:
     ttft, gap = OPTIONS[str(said["ttft"])], OPTIONS[str(said["gap"])]
     found = doubling(st.session_state.get(bench.MEASURED))
     st.html(_bars(words, (ttft, gap), found))
     if found is None:
         st.markdown(words["locked"])
-        run = ("double",)
-        st.button(
-            words["run-it"], type="primary", on_click=bench.run_experiment, args=run, key="pd.run"
-        )
+        st.button(words["run-it"], type="primary", on_click=_run, key="pd.run")
         return
     answers = " ".join(words[name] for name in feedback(found, ttft, gap))
     st.markdown(f"{answers}\n\n{words['fact'].format(**found.values())} ({found.label})")
@@ -59,7 +67,7 @@ def _reveal(words: Lesson, asked: Prediction, said: Said) -> None:
         predict.ways_on(
             asked,
             see=words["run-again"],
-            on_see=lambda: bench.run_experiment("double"),
+            on_see=_run,
             page=words.title,
             about=f"You said first token {said['ttft']}, gap {said['gap']}.",
         )
