@@ -42,6 +42,16 @@ class Messages(list[str]):
         if not any(part in text for part in self.HARMLESS):
             self.append(text)
 
+    def listen(self, page: Any) -> None:
+        """Note a page's errors from now on."""
+
+        def on_console(message: Any) -> None:
+            if message.type == "error":
+                self.note(f"{message.text} {message.location.get('url', '')}")
+
+        page.on("console", on_console)
+        page.on("pageerror", lambda error: self.note(f"page error: {error}"))
+
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
@@ -49,13 +59,7 @@ def page(browser: Any) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
     messages = Messages()
-
-    def on_console(message: Any) -> None:
-        if message.type == "error":
-            messages.note(f"{message.text} {message.location.get('url', '')}")
-
-    page.on("console", on_console)
-    page.on("pageerror", lambda error: messages.note(f"page error: {error}"))
+    messages.listen(page)
     page.set_default_timeout(20_000)
     yield page
     context.close()

@@ -1,0 +1,252 @@
+"""Workloads that differ in what their prompts share: scenarios, the same ones from the same seed.
+
+    chat        one system prompt, several users, each with a growing conversation
+    few_shot    one instruction with examples, a new question each time
+    agent       loops that send their whole past again, with one more call and its result
+    rag         the same documents before each question, for some users in another order
+    api         several programs, each with a long fixed prompt of its own
+    unique      documents that share nothing: no block can hit
+
+A token is a word. Its id is its place in `WORDS`, and a run without a model needs no more; `texts`
+gives the words back for display. What a request answers is scripted too, so that the next turn of
+a conversation can bring the answer back as a part of its prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+FIRST_ID = 100
+MAX_NUMBER = 200
+
+_NOUNS = "river clock glass bee bridge sail bell oven tide moon stone paper salt snow rope lamp"
+_ADJECTIVES = "old blue round slow bright heavy loud thin warm white sharp deep"
+_SYSTEM = (
+    "You are a patient teacher . Answer in one short sentence that a child can understand . "
+    "Say so if you are not sure ."
+)
+_TOOLS = (
+    "You may use three tools : search ( words ) , read ( page ) and sum ( numbers ) . "
+    "Call one tool , look at what it gives , then go on ."
+)
+_TASK = "Sort each line as good or bad . Write one word and nothing else ."
+_ROLES = ("translate to plain words", "find the price", "write a title", "count the words")
+_FRAME = (
+    "Why is the so Because it Line good bad sort Call page gives Document says that and but Use "
+    "only documents below to answer . : , ? ( ) Program number You every answer is checked twice "
+    "before sent keep no data Input Task read"
+)
+
+
+def _words() -> tuple[str, ...]:
+    numbers = " ".join(str(i) for i in range(MAX_NUMBER))
+    texts = (_NOUNS, _ADJECTIVES, _SYSTEM, _TOOLS, _TASK, *_ROLES, _FRAME, numbers)
+    return tuple(dict.fromkeys(" ".join(texts).split()))
+
+
+WORDS = _words()
+_ID = {word: FIRST_ID + i for i, word in enumerate(WORDS)}
+
+
+def tokens(text: str) -> list[int]:
+    """The token ids of a text of these words. Raises KeyError for any other word."""
+    return [_ID[word] for word in text.split()]
+
+
+def texts() -> dict[str, str]:
+    """Token id, as JSON objects have it → its word with the space before it."""
+    return {str(FIRST_ID + i): f" {word}" for i, word in enumerate(WORDS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """What a reader may turn.
+
+    users: 1 … 8. turns: requests of each, 1 … 6. block_size: tokens. pool_tokens: of the whole
+    pool, rounded down to blocks. seed: of the words and of the order of arrival.
+    """
+
+    users: int = 3
+    turns: int = 3
+    block_size: int = 4
+    pool_tokens: int = 512
+    seed: int = 1
+
+
+Turn = tuple[list[int], list[int]]  # prompt, answer
+
+
+class _Writer:
+    """Draws sentences from a seed; equal draws give equal texts."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(seed)
+        self._nouns, self._adjectives = _NOUNS.split(), _ADJECTIVES.split()
+
+    def noun(self) -> str:
+        return self._rng.choice(self._nouns)
+
+    def adjective(self) -> str:
+        return self._rng.choice(self._adjectives)
+
+    def question(self) -> str:
+        return f"Why is the {self.noun()} so {self.adjective()} ?"
+
+    def answer(self) -> str:
+        return f"Because the {self.noun()} is {self.adjective()} ."
+
+    def document(self, number: int, sentences: int = 2) -> str:
+        said = " and ".join(
+            f"the {self.noun()} is {self.adjective()}" for _ in range(2 * sentences)
+        )
+        return f"Document {number} says that {said} ."
+
+    def shuffled(self, items: Iterable[str]) -> list[str]:
+        out = list(items)
+        self._rng.shuffle(out)
+        return out
+
+
+def _chat(write: _Writer, knobs: Knobs) -> list[list[Turn]]:
+    out = []
+    for _ in range(knobs.users):
+        said, turns = tokens(_SYSTEM), []
+        for _ in range(knobs.turns):
+            prompt, answer = said + tokens(write.question()), tokens(write.answer())
+            turns.append((prompt, answer))
+            said = prompt + answer
+        out.append(turns)
+    return out
+
+
+def _few_shot(write: _Writer, knobs: Knobs) -> list[list[Turn]]:
+    def line() -> str:
+        return f"Line : the {write.noun()} is {write.adjective()} ."
+
+    shown = " ".join(f"{line()} {sort}" for sort in ("good", "bad", "good"))
+    head = tokens(f"{_TASK} {shown}")
+    return [
+        [(head + tokens(line()), tokens("bad")) for _ in range(knobs.turns)]
+        for _ in range(knobs.users)
+    ]
+
+
+def _agent(write: _Writer, knobs: Knobs) -> list[list[Turn]]:
+    out = []
+    for _ in range(knobs.users):
+        past, turns = tokens(f"{_TOOLS} Task : {write.question()}"), []
+        for number in range(knobs.turns):
+            call = tokens(f"Call search ( {write.noun()} )")
+            turns.append((past, call))
+            gives = f"page {number} gives : the {write.noun()} is {write.adjective()} ."
+            past = past + call + tokens(gives)
+        out.append(turns)
+    return out
+
+
+def _rag(write: _Writer, knobs: Knobs) -> list[list[Turn]]:
+    documents = [write.document(number, 1) for number in range(3)]
+    out = []
+    for user in range(knobs.users):
+        order = documents if user % 2 == 0 else write.shuffled(documents[1:]) + documents[:1]
+        head = tokens(" ".join(["Use only the documents below to answer .", *order]))
+        out.append(
+            [(head + tokens(write.question()), tokens(write.answer())) for _ in range(knobs.turns)]
+        )
+    return out
+
+
+def _api(write: _Writer, knobs: Knobs) -> list[list[Turn]]:
+    out = []
+    for user in range(knobs.users):
+        role = _ROLES[user % len(_ROLES)]
+        head = tokens(
+            f"Program number {user} : {role} . every answer is checked twice before it is sent . "
+            "keep no data ."
+        )
+        out.append(
+            [
+                (
+                    head + tokens(f"Input : the {write.noun()} is {write.adjective()} ."),
+                    tokens("good"),
+                )
+                for _ in range(knobs.turns)
+            ]
+        )
+    return out
+
+
+def _unique(write: _Writer, knobs: Knobs) -> list[list[Turn]]:
+    """Each begins with a number of its own, so the first block already differs."""
+    return [
+        [
+            (
+                tokens(f"{user * knobs.turns + turn} {write.document(turn, 2)}"),
+                tokens(write.answer()),
+            )
+            for turn in range(knobs.turns)
+        ]
+        for user in range(knobs.users)
+    ]
+
+
+KINDS: dict[str, Callable[[_Writer, Knobs], list[list[Turn]]]] = {
+    "chat": _chat,
+    "few_shot": _few_shot,
+    "agent": _agent,
+    "rag": _rag,
+    "api": _api,
+    "unique": _unique,
+}
+
+
+def letter(i: int) -> str:
+    """0 → A, 25 → Z, 26 → AA."""
+    out = ""
+    i += 1
+    while i:
+        i, rest = divmod(i - 1, 26)
+        out = chr(65 + rest) + out
+    return out
+
+
+def scenario(
+    kind: str, knobs: Knobs, *, prefix_cache: str = "radix", eviction: str = "lru"
+) -> dict[str, Any]:
+    """A scenario of one of `KINDS`. The requests of a user come one after another, each when the
+    one before has been answered; users begin a step or two apart."""
+    write = _Writer(knobs.seed)
+    arrivals: list[tuple[int, int, Turn]] = []
+    for user, turns in enumerate(KINDS[kind](write, knobs)):
+        step = 2 * user
+        for turn in turns:
+            arrivals.append((step, user, turn))
+            step += len(turn[1]) + 2
+    arrivals.sort(key=lambda item: item[:2])
+    longest = max(len(prompt) + len(answer) for _, _, (prompt, answer) in arrivals)
+    return {
+        "schema": "scenario/1",
+        "name": kind.replace("_", "-"),
+        "engine": {
+            "num_blocks": max(1, knobs.pool_tokens // knobs.block_size),
+            "block_size": knobs.block_size,
+            "max_num_seqs": 4,
+            "max_num_batched_tokens": max(256, longest),
+            "max_model_len": longest + 1,
+            "prefix_cache": prefix_cache,
+            "eviction": eviction,
+        },
+        "requests": [
+            {
+                "id": letter(i),
+                "arrive_step": step,
+                "prompt_tokens": prompt,
+                "output_tokens": answer,
+                "max_tokens": len(answer),
+            }
+            for i, (step, _, (prompt, answer)) in enumerate(arrivals)
+        ],
+    }
