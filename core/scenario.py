@@ -344,6 +344,11 @@ def _check_fork(
                 if field == "n"
                 else f"a fork goes on from {parent_id}, whose prompt is computed: leave it out",
             )
+    if not set(request.stop) <= set(parent.stop):
+        raise ScenarioError(
+            f"{path}.stop",
+            f"{parent_id} may have written one: give only stop strings that {parent.id} has too",
+        )
     if request.logprobs not in (0, parent.logprobs):
         raise ScenarioError(
             f"{path}.logprobs",

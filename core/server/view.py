@@ -36,6 +36,7 @@ class StepView:
         self._names: dict[str, str] = {} if own is None else {own: OWN}
         self._texts: dict[str, IncrementalDetokenizer] = {}
         self._stops: dict[str, list[bytes]] = {}
+        self._outputs: dict[str, list[int]] = {}  # of sequences that others fork off
         self._shown: set[int] = set()
 
     # ---- header -------------------------------------------------------------------------------
@@ -45,6 +46,8 @@ class StepView:
         for spec in raw["scenario"]["requests"]:
             if not spec["beam_width"]:  # a beam's text is known at the end
                 self._stops[spec["id"]] = [stop.encode() for stop in spec["stop"]]
+            if spec["fork_of"] is not None:
+                self._outputs[spec["fork_of"]] = []
         if self._own is None:
             self._shown.update(map(int, raw["token_text"]))
             return raw
@@ -166,18 +169,23 @@ class StepView:
                 continue
             if self._own is not None and request != self._own:
                 continue
-            kind = event["type"]
-            if kind not in ("token_sampled", "finished"):
+            kind, tokens = event["type"], []
+            if kind == "token_sampled":
+                tokens = [event["token"]]
+            elif kind == "forked" and "position" in event:  # it begins with what it inherits
+                origin, name = event["sequences"]
+                tokens = self._outputs[origin]
+            elif kind != "finished":
                 continue
+            if name in self._outputs:
+                self._outputs[name] += tokens
             text = self._texts.get(name)
             if text is None:
                 text = IncrementalDetokenizer(self._tokenizer, stop=self._stops[request])
                 self._texts[name] = text
-            piece = (
-                text.push([event["token"]])
-                if kind == "token_sampled"
-                else text.finish(cut=event["reason"] == "stop_string")
-            )
+            piece = text.push(tokens)
+            if kind == "finished":
+                piece += text.finish(cut=event["reason"] == "stop_string")
             pieces[request, name] = pieces.get((request, name), "") + piece
         for (request, name), piece in pieces.items():
             if piece:

@@ -15,7 +15,7 @@ from core.scenario import Scenario
 from tests.core.memory_runner import memory_for
 from tests.core.test_differential import assert_agreement
 from tests.core.test_hand_fixtures import HAND, assert_hand
-from tests.scenario_gen import random_scenario
+from tests.scenario_gen import random_scenario, with_forks
 
 SEEDS = 150
 
@@ -27,6 +27,9 @@ def main() -> int:
         for seed in range(SEEDS):
             assert_agreement(seed)
             assert_memory(seed)
+            if seed % 3 == 1:
+                assert_agreement(seed, (seed % 10) or None, forks=True)
+                assert_memory(seed, forks=True)
             if seed % 3 == 0:
                 window = 1 + seed % 10
                 assert_agreement(seed, window)
@@ -37,9 +40,13 @@ def main() -> int:
     return 0
 
 
-def assert_memory(seed: int, window: int | None = None) -> None:
+def assert_memory(seed: int, window: int | None = None, forks: bool = False) -> None:
     """Every sequence reads what it needs, and the events lead to the engine's state."""
-    scenario = json.loads(json.dumps(random_scenario(random.Random(seed))))
+    rng = random.Random(seed)
+    scenario = random_scenario(rng)
+    if forks:
+        scenario = with_forks(rng, scenario)
+    scenario = json.loads(json.dumps(scenario))
     for request in scenario["requests"]:
         request["output_tokens"] = None
     runner = memory_for(scenario, window)

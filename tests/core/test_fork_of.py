@@ -263,6 +263,7 @@ ODD: dict[str, tuple[Json, str]] = {
     "adapter": (scenario(A, fork("B", "A", 2, adapter="x")), "[1].adapter"),
     "prompt_logprobs": (scenario(A, fork("B", "A", 2, prompt_logprobs=1)), "[1].prompt_logprobs"),
     "logprobs": (scenario(A, fork("B", "A", 2, logprobs=1)), "[1].logprobs"),
+    "stop": (scenario(A, fork("B", "A", 2, stop=["x"])) | {"model": "m"}, "[1].stop"),
     "beams": (scenario(A, fork("B", "A", 2, **BEAMS)) | {"model": "m"}, "[1].fork_of"),
     "of a beam": (scenario({**A, **BEAMS}, fork("B", "A#0", 2)) | {"model": "m"}, "[1].fork_of"),
     "contiguous": (

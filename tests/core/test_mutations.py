@@ -73,6 +73,14 @@ MUTANTS = [
     ("sched/scheduler.py", "            if self._victims:\n", "            if False:\n"),
     ("sched/admission.py", "max_tokens) - 1)", "max_tokens))"),
     ("sched/admission.py", "shared + request.num_places * (total - shared)", "total"),
+    # forks off running sequences
+    ("sched/scheduler.py", "        self.kv.fork(origin, [seq])\n", ""),
+    ("sched/scheduler.py", "        self.running.append(seq)\n        self.num_running_seqs += 1\n        self.owed += self.owed_by(seq)\n        if self.emit is not None:\n            names, blocks", "        self.running.append(seq)\n        self.num_running_seqs += 1\n        if self.emit is not None:\n            names, blocks"),
+    ("sched/scheduler.py", "        position = len(self.running)\n", "        position = 0\n"),
+    ("sched/admission.py", "0 < origin.num_output_tokens < most", "0 <= origin.num_output_tokens < most"),
+    ("sched/admission.py", "0 < origin.num_output_tokens < most", "0 < origin.num_output_tokens <= most"),
+    ("sched/admission.py", "    if num_places_left < 1:\n", "    if num_places_left < 0:\n"),
+    ("request.py", "            self.namespace = parent.namespace\n", "            pass\n"),
     ("sched/preemption.py", "order = running[::-1]", "order = running[:]"),
     ("config.py", "return ceil(", "return int("),
 ]

@@ -132,3 +132,16 @@ test("each step of a run has a headline, and each block a history", () => {
   assert.match(headline(run.steps[1], cursor.notes, info).text, /References to 0: 2 → 1\./);
   assert.match(routine("scheduled", run.steps[1].events.filter((e) => e.type === "scheduled"), info), /2 sequences compute 2 tokens/);
 });
+
+test("a fork off a running sequence is told apart, and so are the reasons why there can be none", () => {
+  const forked = { type: "forked", request: "B", sequence: "A#1", sequences: ["A#1", "B"], blocks: [4, 5], copies_outputs: true, position: 2 };
+  assert.match(sentence(forked, context(forked, {}, info)), /^B forks off A#1: .* both tables name blocks 4 and 5\.$/);
+  assert.match(tell(forked, 4), /^B forks off A#1/);
+  const refused = (fields) => {
+    const e = { type: "request_rejected", request: "B", reason: "invalid", ...fields };
+    return sentence(e, context(e, {}, info));
+  };
+  assert.match(refused({}), /to fork off/);
+  assert.match(refused({ needed: 1, available: 0 }), /8 sequences run already/);
+  assert.match(refused({ needed: 9, available: 8 }), /asks for 9 sequences/);
+});

@@ -14,7 +14,7 @@ import pytest
 
 from core.client import EngineClient, EngineRefusedError, EngineUnreachableError
 from core.simulate import verify, verify_states
-from core.trace.run import run_from_dict
+from core.trace.run import output_tokens, run_from_dict
 from core.trace.streamed import RunBuilder
 from tests.server.conftest import ROOT, TOKEN, Served
 
@@ -71,6 +71,22 @@ def test_a_scenario_is_a_run_that_can_be_verified(engine: Served) -> None:
     assert builder.end is not None and builder.end["end"] == "finished"
     assert run.header["label"] == "LIVE" and "initial_state" not in run.header
     assert sorted(text) == sorted("".join(result["text"] for result in run.results.values()))
+    verify(run)
+
+
+def test_the_text_of_a_fork_begins_with_what_it_inherits(engine: Served) -> None:
+    asked = scenario(
+        engine,
+        {"id": "A", "prompt_tokens": PROMPT, "max_tokens": 8, "n": 2, "temperature": 1.0},
+        {"id": "B", "fork_of": "A#1", "arrive_step": 4, "max_tokens": 9},
+        {"id": "C", "fork_of": "B", "arrive_step": 6, "max_tokens": 9, "temperature": 1.0},
+    )
+    builder, _, text = built(engine.client().scenario(asked))
+    run = as_file(builder)
+    assert run.results["B"]["text"] and run.results["C"]["text"]
+    assert sorted(text) == sorted("".join(result["text"] for result in run.results.values()))
+    tokens = output_tokens(run)
+    assert tokens["B"][:4] == tokens["A#1"][:4] and tokens["C"][:6] == tokens["B"][:6]
     verify(run)
 
 
