@@ -3,7 +3,7 @@ import { requestOf } from "./runinfo.js";
 
 const SCHEDULED = -1;
 const SAMPLED = -2;
-const NAMES = new Set(["request", "sequence"]);
+const NAME_FIELDS = new Set(["request", "sequence"]);
 
 class Unpacker {
   constructor({ names, shapes }) {
@@ -56,7 +56,7 @@ class Unpacker {
     const e = { type: row[1] };
     this.shapes[row[0]].forEach((field, i) => {
       const v = row[i + 2];
-      if (NAMES.has(field)) e[field] = this.names[v];
+      if (NAME_FIELDS.has(field)) e[field] = this.names[v];
       else if (field === "sequences") e[field] = v.map((n) => this.names[n]);
       else e[field] = field === "parent_key" && v === 1 ? this.key.get(e.sequence) : v;
     });
