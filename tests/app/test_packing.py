@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from core.scenario import Scenario
 from core.simulate import simulate
 from core.trace.run import read_run
+from tests.scenario_gen import random_scenario
 from ui.components.run_player.packing import PackedRun, pack
 
 Json = dict[str, Any]
@@ -122,3 +125,11 @@ def test_the_browser_reads_the_same_run() -> None:
     )
     for line, run in zip(done.stdout.splitlines(), runs, strict=True):
         assert json.loads(line) == without_state(run), run["header"]["scenario"]["name"]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False).map(random_scenario))
+def test_any_run_comes_out_again(scenario: Json) -> None:
+    """Forks, preemptions, hits, refusals and all, as the scheduler makes them."""
+    run = simulate(Scenario.from_dict(scenario), keep_state=True).to_dict()
+    assert pack(run).run() == without_state(run)

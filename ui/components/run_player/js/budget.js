@@ -50,8 +50,10 @@ export class Budget {
     rest.style.flexGrow = String(left);
     rest.dataset.tip = `${num(left)} of ${plural(budget, "budget token")} left in this step.`;
     if (left / budget > 0.12) rest.append(el("span", "", `${num(left)} left`));
-    this.bar.replaceChildren(...parts, ...(left ? [rest] : []));
     const used = prefill + decode;
+    const taken = el("span", `bused ${shares.length > 20 ? "many" : ""}`, ...parts);
+    taken.style.flexGrow = String(used);
+    this.bar.replaceChildren(...(used ? [taken] : []), ...(left ? [rest] : []));
     this.words.replaceChildren(el("b", "", num(used)), ` of ${num(budget)} budget tokens`, el("span", "hide", used ? `: ${num(prefill)} prefill, ${num(decode)} decode` : ""));
     const who = list(shares.map((s) => `${s.id} ${num(s.n)}`), 6);
     this.bar.dataset.tip = `${plural(used, "token")} of ${num(budget)}: ${num(prefill)} prefill, ${num(decode)} decode, ${num(left)} left.${who ? ` ${who}.` : ""}`;

@@ -19,6 +19,8 @@ const POOL_TALL = 420; // the pool's height, about
 
 export function picture(player) {
   const parts = player.shown.map((pane) => new Part(pane, player.colors, player.both ? HALF : WIDTH));
+  const lines = Math.max(...parts.map((p) => p.lines));
+  for (const p of parts) p.lay(lines);
   const canvas = document.createElement("canvas");
   canvas.width = SHARP * parts.reduce((a, p) => a + p.width, 0);
   canvas.height = SHARP * Math.max(...parts.map((p) => p.height));
@@ -43,8 +45,13 @@ class Part {
     this.rows = Math.min(MOST_LINES, this.lanes.length);
     this.view = new MapView(pane.info.n, BLOCK);
     this.view.fit(this.room, POOL_TALL);
+    this.lines = Math.max(1, this.rows + (this.lanes.length > this.rows));
     this.lanesTop = 196;
-    this.poolTop = this.lanesTop + Math.max(1, this.rows + (this.lanes.length > this.rows)) * LINE + 44;
+  }
+
+  // Both pools begin at one height.
+  lay(lines) {
+    this.poolTop = this.lanesTop + lines * LINE + 44;
     this.height = Math.ceil(this.poolTop + this.view.height + EDGE);
   }
 
@@ -144,7 +151,7 @@ class Part {
     const pitch = Math.min(46, (this.room - 330) / Math.max(1, info.maxBlocks));
     table.forEach((b, l) => {
       const x = x0 + l * pitch;
-      const bar = pitch > 3 ? pitch - 2 : pitch;
+      const bar = pitch - (pitch > 12 ? 2 : pitch > 3 ? 0.5 : 0);
       if (b < 0) return;
       const filled = Math.max(0, Math.min(1, (s.computed - l * info.bs) / info.bs));
       ctx.fillStyle = mix(c.r[i], c.surface, 0.28);

@@ -291,7 +291,7 @@ export class Player extends Playback {
   // --- kinds of event ------------------------------------------------------------------------------
   setKinds() {
     this.kinds = kindsOf(this.shown.map((p) => p.run));
-    if (!this.kinds.has(this.kind)) this.kind = ANY;
+    if (!this.kinds.has(this.kind)) this.kind = this.kinds.has(ANY) ? ANY : ([...this.kinds.keys()][0] ?? ANY);
     this.controls.choices(this.kinds, this.kind);
   }
 
