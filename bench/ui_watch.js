@@ -51,6 +51,35 @@
     delete player.cursor.seek;
     return out;
   };
+  // Frames a second over so many seconds: the browser's own, with nothing to draw, or the steps that
+  // the player shows at its greatest speed. It begins again where the run is over.
+  const frames = async (seconds, playing) => {
+    const { player } = find(".kv-host");
+    let shown = 0;
+    const go = player.go;
+    player.go = function (k) {
+      shown++;
+      go.call(this, k);
+    };
+    if (playing) {
+      player.setSpeed(Infinity);
+      player.go(0);
+      player.play();
+    }
+    shown = 0;
+    let passed = 0;
+    const began = performance.now();
+    let now = began;
+    while (now - began < 1000 * seconds) {
+      now = await new Promise(requestAnimationFrame);
+      passed++;
+      if (playing && !player.stop) player.play();
+    }
+    player.pause();
+    player.setSpeed(1);
+    delete player.go;
+    return (1000 * (playing ? shown : passed)) / (now - began);
+  };
   // Milliseconds from a key to the paint that shows its effect, by the browser's own account, which
   // names only those above 16 ms, in steps of 8.
   const presses = { count: 0, slow: [] };
@@ -60,5 +89,5 @@
       for (const entry of list.getEntries()) if (entry.name === "keydown") presses.slow.push(entry.duration);
     }).observe({ type: "event", durationThreshold: 16 });
   };
-  window.kvBench = { find, painted, steps, listen, presses };
+  window.kvBench = { find, painted, steps, frames, listen, presses };
 })();

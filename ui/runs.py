@@ -6,7 +6,6 @@ Whatever goes wrong is a `KVScopeError` with one sentence for the person.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -65,8 +64,7 @@ class Played:
 
     def data(self) -> RunData:
         """The whole run, read anew from its text."""
-        loaded: RunData = json.loads(self.packed.text)
-        return loaded
+        return self.packed.run()
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ def test_uploads_are_told_apart() -> None:
 
     text = catalogue.entries()["fork"].text
     assert runs.open_file(text.encode())[0] == "scenario"
-    packed = runs.simulate(text).packed.text.encode()
+    packed = json.dumps(runs.simulate(text).data()).encode()
     assert runs.open_file(packed)[0] == "run"
     assert runs.open_file(gzip.compress(packed))[0] == "run"
 

@@ -30,7 +30,7 @@ def _figures(report: Path) -> dict[str, Any]:
 
 @pytest.mark.browser
 def test_ui(chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ui, "QUICK", ui.Sizes(repeats=1, steps=20, presses=5, playing=2))
+    monkeypatch.setattr(ui, "QUICK", ui.Sizes(repeats=1, steps=20, presses=5, playing=2, rate=1))
     monkeypatch.setattr(ui, "look_around", lambda: None)
     large = "block pool, 4,096 blocks"
     monkeypatch.setattr(ui, "PICTURES", {large: ui.PICTURES[large]})
@@ -40,10 +40,19 @@ def test_ui(chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for name in (ui.BARE, large):
         assert figures[f"first paint, {name}"]["value"]["median"] > 100
     step = figures["reduce and draw a step, 4,096 blocks"]
-    reduce = figures["    of it reducing"]
+    reduce = figures["    of it reducing, 4,096 blocks"]
     assert step["samples"] == reduce["samples"] == 20
     assert 0 <= reduce["value"]["median"] < step["value"]["median"]
     assert step["met"] == (step["value"]["median"] <= 4)
+    assert figures["reduce and draw a step, 65,536 blocks"]["samples"] == 20
+    shown, own = (
+        figures[name]["value"]["median"]
+        for name in (
+            "frames a second, playing 4,096 blocks",
+            "    the browser's own, with nothing to draw",
+        )
+    )
+    assert 0 < shown <= 1.1 * own, "more steps than frames"
     assert figures["key press to paint"]["samples"] == 5
     (played,) = [figure for name, figure in figures.items() if name.startswith("messages")]
     assert played["value"]["median"] == 0, "the player talks to the server while it plays"

@@ -7,15 +7,15 @@ chose, and the wish to present.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import streamlit as st
 
 from ui.components.run_player.bundle import bundle, stylesheet
+from ui.components.run_player.packing import PackedRun, pack
+
+__all__ = ["PackedRun", "pack", "run_player"]
 
 _HERE = Path(__file__).resolve().parent
 _TOKENS = _HERE.parent.parent / "theme" / "tokens.css"
@@ -28,21 +28,6 @@ _mount = st.components.v2.component(
     js=bundle(_HERE / "js"),
     isolate_styles=True,
 )
-
-
-@dataclass(frozen=True)
-class PackedRun:
-    """A run as the browser gets it: JSON text without the optional states, and its digest."""
-
-    text: str
-    id: str
-
-
-def pack(run: dict[str, Any]) -> PackedRun:
-    """Prepares a run for `run_player`; keep the result in a cache where a run is shown again."""
-    steps = [{k: v for k, v in step.items() if k != "state"} for step in run["steps"]]
-    text = json.dumps({**run, "steps": steps}, separators=(",", ":"), ensure_ascii=False)
-    return PackedRun(text, hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
 
 
 def run_player(

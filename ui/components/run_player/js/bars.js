@@ -72,7 +72,7 @@ export class Bars {
     const { sv, info } = this;
     const c = this.player.colors;
     const h = (this.h = ROW * c.scale);
-    const width = Math.max(40, this.player.size.left - 62 * c.scale);
+    const width = Math.max(40, this.player.width - 62 * c.scale);
     const first = (this.first = clamp(Math.floor(this.top / h), 0, Math.max(0, this.rows.length - 1)));
     this.shift = this.rows.length > this.sight ? this.top - first * h : 0;
     this.layer.style.transform = this.shift ? `translateY(${-this.shift}px)` : "";

@@ -1,4 +1,5 @@
 // The head of the player: the run's name, where it comes from, and what can be done with it.
+import { Exports } from "./exports.js";
 import { icon } from "./icons.js";
 import { button, el } from "./util.js";
 import { provenance } from "./provenance.js";
@@ -10,11 +11,10 @@ export class Header {
     this.prov = el("span", "prov");
     this.copy = button("btn quiet", null, icon("link"), this.copyWord = el("span", "w", "Copy link"));
     this.copy.dataset.tip = "A link to this step, with every control in it";
-    this.save = button("btn quiet", null, icon("save"), el("span", "w", "Run file"));
-    this.save.dataset.tip = "Download the run as JSON: header, steps, events";
+    this.exports = new Exports(player);
     this.present = button("btn quiet", null, icon("present"), this.presentWord = el("span", "w", "Present"));
     this.present.dataset.tip = "Large type for a projector";
-    for (const [b, name] of [[this.copy, "Copy link"], [this.save, "Run file, download as JSON"], [this.present, "Present"]]) b.setAttribute("aria-label", name);
+    for (const [b, name] of [[this.copy, "Copy link"], [this.present, "Present"]]) b.setAttribute("aria-label", name);
     this.field = el("input", "linkfield");
     this.field.readOnly = true;
     this.field.hidden = true;
@@ -22,14 +22,17 @@ export class Header {
     this.seg = el("span", "seg");
     this.seg.setAttribute("role", "group");
     this.seg.setAttribute("aria-label", "Which run the pictures show");
-    this.root = el("header", "bar", this.title, this.seg, this.prov, el("span", "actions", this.copy, this.save, this.present), this.field);
+    this.root = el("header", "bar", this.title, this.seg, this.prov, el("span", "actions", this.copy, this.exports.root, this.present), this.field);
     this.copy.onclick = () => this.copyLink();
-    this.save.onclick = () => this.download();
     this.present.onclick = () => player.setPresent(!player.present, true);
   }
 
   load(info, title) {
-    this.tabs?.forEach((b, i) => b.setAttribute("aria-pressed", String(i === this.player.which)));
+    const { both, which, wide } = this.player;
+    this.tabs?.forEach((b, i) => b.setAttribute("aria-pressed", String(!both && i === which)));
+    this.together?.setAttribute("aria-pressed", String(both));
+    if (this.together) this.together.hidden = !wide;
+    this.prov.hidden = both; // each of the two has its own
     this.title.textContent = title || info.name;
     const p = provenance(info.header);
     this.prov.className = `prov ${p.cls}`;
@@ -47,7 +50,9 @@ export class Header {
       b.onclick = () => this.player.choose(i);
       return b;
     });
-    this.seg.replaceChildren(...this.tabs);
+    this.together = infos.length > 1 ? button("", null, "Both") : null;
+    if (this.together) this.together.onclick = () => this.player.choose(-1);
+    this.seg.replaceChildren(...(this.together ? [this.together] : []), ...this.tabs);
   }
 
   showPresent(on) {
@@ -62,7 +67,7 @@ export class Header {
     // A query of this page, or of another page where the run has its home.
     const base = typeof link === "string" ? new URL(link.includes("?") ? link : `?${link}`, window.location.href) : new URL(window.location.href);
     base.searchParams.set("step", String(player.k));
-    if (player.userSel) base.searchParams.set("block", String(player.sel));
+    if (player.panes[0].userSel) base.searchParams.set("block", String(player.panes[0].sel));
     base.hash = "";
     return base.toString();
   }
@@ -83,16 +88,5 @@ export class Header {
       this.field.focus();
       this.field.select();
     }
-  }
-
-  download() {
-    const { run, info } = this.player;
-    const name = info.name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "run";
-    const href = URL.createObjectURL(new Blob([JSON.stringify(run)], { type: "application/json" }));
-    const a = el("a");
-    a.href = href;
-    a.download = `${name}.run.json`;
-    a.click();
-    setTimeout(() => URL.revokeObjectURL(href), 1000);
   }
 }

@@ -57,6 +57,48 @@ export class Inspector {
     this.root.replaceChildren(...this.content(sv, b));
   }
 
+  // A node of the prefix tree, as long as it is there.
+  drawNode(sv, id) {
+    const { state, info } = sv;
+    const node = state.nodes.get(id);
+    const head = el("h3", "", "Node ", el("span", "no", num(id)), el("span", "eyebrow", "Prefix tree"));
+    if (!node) {
+      this.root.replaceChildren(head, el("p", "say", "I am not in the tree after this step."));
+      return;
+    }
+    const lock = state.nodeLock(node);
+    const kids = [...state.nodes.values()].filter((n) => n.parent === id);
+    const last = kids.length ? "My last block cannot be evicted before my children are gone." : "I have no children, so my last block is the first that can be evicted here.";
+    const said = lock ? `${plural(lock, "sequence reads", "sequences read")} me, so none of my blocks can be evicted.` : `Nobody reads me now. ${last}`;
+    const dl = el("dl");
+    const row = (name, value) => dl.append(el("dt", "", name), el("dd", "", value));
+    row("Tokens", `${num(node.tokens.length)}: ${info.quote(node.tokens.slice(0, 48))}${node.tokens.length > 48 ? " …" : ""}`);
+    row("Blocks", this.links(node.blocks));
+    row("References", list(node.blocks.slice(0, 8).map((b) => state.ref[b]), 8) + (node.blocks.length > 8 ? " …" : ""));
+    row("Lock", num(lock));
+    row("Last used", `in step ${num(state.nodeUsed(node))}`);
+    row("Parent", node.parent === null ? "root" : this.nodeLink(node.parent));
+    row("Children", kids.length ? el("span", "", ...kids.slice(0, 8).flatMap((n, i) => [i ? ", " : "", this.nodeLink(n.id)]), kids.length > 8 ? ` and ${num(kids.length - 8)} more` : "") : "none");
+    this.root.replaceChildren(head, el("p", "say", said), dl);
+  }
+
+  nodeLink(id) {
+    const go = button("steplink", null, `node ${num(id)}`);
+    go.onclick = () => this.player.selectNode(id);
+    return go;
+  }
+
+  links(ids) {
+    const all = el("span", "", `${num(ids.length)}: `);
+    ids.slice(0, 12).forEach((b, i) => {
+      const go = button("steplink", `Block ${num(b)}`, num(b));
+      go.onclick = () => this.player.select(b);
+      all.append(...(i ? [", "] : []), go);
+    });
+    if (ids.length > 12) all.append(` and ${num(ids.length - 12)} more`);
+    return all;
+  }
+
   content(sv, b) {
     const { info } = this;
     const { state } = sv;

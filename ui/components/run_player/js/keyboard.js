@@ -45,9 +45,15 @@ export class Keyboard {
     if (field && !range) return;
     if (e.key === " " && /^(BUTTON|SUMMARY|A)$/.test(at.tagName ?? "")) return; // the button's own
     const { player } = this;
+    if (!player.runs) return; // still on its way
     const step = (k) => {
       player.pause();
       player.go(k);
+      player.commit();
+    };
+    const jump = (by) => {
+      player.pause();
+      player.jump(by);
       player.commit();
     };
     const act = {
@@ -58,11 +64,9 @@ export class Keyboard {
       PageUp: () => step(player.k - 1),
       Home: () => step(0),
       End: () => step(player.last),
-      e: () => {
-        player.pause();
-        player.jump();
-        player.commit();
-      },
+      n: () => jump(1),
+      e: () => jump(1),
+      p: () => jump(-1),
       "?": () => player.controls.toggleHelp(),
       Escape: () => player.present && player.setPresent(false, true),
     }[e.key.length === 1 ? e.key.toLowerCase() : e.key];

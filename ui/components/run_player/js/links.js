@@ -1,13 +1,11 @@
 // Linking: what is pointed at or has the focus in one picture lights up in all of them, with lines
 // between a table entry and its block, and says in a tooltip what it is.
-import { Wires } from "./wires.js";
 import { clamp, el } from "./util.js";
 
 export class Links {
   constructor(player) {
     this.player = player;
     this.lit = null; // {blocks: Set, slot?, seq?, pos?}
-    this.wires = new Wires(player.left);
     this.tipNode = el("div", "tip");
     this.tipNode.setAttribute("role", "tooltip");
     this.tipNode.id = "kv-tip";
@@ -27,7 +25,7 @@ export class Links {
   // What has to read the layout waits for the next frame, when the browser has one anyway.
   settle() {
     this.settled = true;
-    this.player.lanes.settle?.();
+    for (const pane of this.player.shown) pane.lanes.settle?.();
     this.player.log.root.scrollTop = 0;
     this.drawWires();
   }
@@ -36,10 +34,13 @@ export class Links {
     const p = this.player;
     const node = e.target;
     if (!node.closest) return;
+    if (!p.runs) return;
     let t = null;
-    for (const v of [...(p.views ?? []), p.log]) {
+    const at = p.shown.find((pane) => pane.root.contains(node));
+    for (const v of at ? [at.lanes, at.pool] : [p.tree, p.log]) {
       if (v.root.contains(node)) t = v.target?.(node, e) ?? null;
     }
+    if (t) t.pane = at ?? p.pane;
     this.light(t, node);
     const tip = node.closest("[data-tip]");
     if (tip) this.tip(tip.dataset.tip, tip.getBoundingClientRect());
@@ -60,28 +61,36 @@ export class Links {
   show() {
     const p = this.player;
     if (!p.sv) return;
-    const t = this.lit;
-    const ends = p.lanes.light(t) ?? [];
-    p.pool.light(t);
-    p.tree.light(t);
-    this.ends = ends;
+    for (const pane of p.shown) {
+      const t = this.of(pane);
+      pane.ends = pane.lanes.light(t) ?? [];
+      pane.pool.light(t);
+    }
+    p.tree.light(this.of(p.pane));
     cancelAnimationFrame(this.after);
     this.after = requestAnimationFrame(() => (this.settled ? this.drawWires() : this.settle()));
   }
 
+  // What is lit in a pane.
+  of(pane) {
+    return this.lit && (this.lit.pane ?? this.player.pane) === pane ? this.lit : null;
+  }
+
   drawWires() {
     const p = this.player;
-    const t = this.lit;
-    this.wires.clear();
-    if (t && t.blocks.size && t.blocks.size <= 2 && !p.phone) {
-      for (const [g, b] of this.ends) {
-        const cell = p.pool.anchor(b);
-        if (cell) this.wires.link(g.querySelector?.(".ent") ?? g, cell);
-      }
-    } else if (!t) {
-      for (const e of p.sv.copies.slice(0, 4)) {
-        const [a, b] = [p.pool.anchor(e.src), p.pool.anchor(e.dst)];
-        if (a && b) this.wires.copy(a, b);
+    for (const pane of p.shown) {
+      const t = this.of(pane);
+      pane.wires.clear();
+      if (t && t.blocks.size && t.blocks.size <= 2 && !p.phone) {
+        for (const [g, b] of pane.ends) {
+          const cell = pane.pool.anchor(b);
+          if (cell) pane.wires.link(g.querySelector?.(".ent") ?? g, cell);
+        }
+      } else if (!this.lit) {
+        for (const e of pane.sv.copies.slice(0, 4)) {
+          const [a, b] = [pane.pool.anchor(e.src), pane.pool.anchor(e.dst)];
+          if (a && b) pane.wires.copy(a, b);
+        }
       }
     }
   }

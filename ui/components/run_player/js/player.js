@@ -1,57 +1,81 @@
 // The player: holds one run, one position in it, and the pictures that show that position.
-import { Bars } from "./bars.js";
 import { readColors } from "./canvas.js";
 import { Controls } from "./controls.js";
-import { headline, isNotable } from "./events.js";
+import { Difference } from "./difference.js";
 import { Header } from "./header.js";
 import { icon } from "./icons.js";
 import { Inspector } from "./inspector.js";
-import { Keyboard, rove } from "./keyboard.js";
+import { Keyboard } from "./keyboard.js";
+import { KINDS, ANY, kindsOf } from "./kinds.js";
 import { Lanes } from "./lanes.js";
 import { drawLegend } from "./legend.js";
 import { Links } from "./links.js";
 import { Log } from "./log.js";
-import { PoolCells } from "./poolcells.js";
-import { PoolDensity } from "./pooldensity.js";
-import { PoolSlots } from "./poolslots.js";
-import { Cursor } from "./reducer.js";
+import { openRun } from "./packing.js";
+import { Pane } from "./pane.js";
+import { Playback } from "./playback.js";
 import { RunInfo } from "./runinfo.js";
 import { Tables } from "./tables.js";
 import { Timeline } from "./timeline.js";
 import { Tree } from "./tree.js";
-import { Usage } from "./usage.js";
-import { StepView } from "./view.js";
-import { button, clamp, el, num } from "./util.js";
+import { button, clamp, el } from "./util.js";
 
-const FRAME = 1100; // milliseconds a step stays at speed 1
-const COMMIT_AFTER = 500;
-const DENSE_ABOVE = 1024;
-const CARDS_HIGH = 560; // pixels: a taller pool of cards would hide most of itself below the screen
-const NO_STEP = { step: 0, scheduled: {}, events: [], timing: {} };
+const BOTH_ABOVE = 1080; // pixels, in type of the usual size: two runs fit side by side
 
-export class Player {
+export class Player extends Playback {
   constructor(host) {
+    super();
     this.host = host;
-    this.k = 0;
-    this.sel = null;
-    this.userSel = false;
-    this.speed = 1;
+    this.which = 0;
+    this.wantsBoth = true;
     this.present = false;
-    this.timer = null;
+    this.kind = ANY;
     this.build();
     this.keyboard = new Keyboard(this);
     this.listen();
   }
 
+  // Of the run that is looked at: with two side by side, the one that was touched last.
+  get pane() {
+    return this.panes[this.which];
+  }
+
+  get run() {
+    return this.pane.run;
+  }
+
+  get info() {
+    return this.pane.info;
+  }
+
+  get cursor() {
+    return this.pane.cursor;
+  }
+
+  get sv() {
+    return this.pane.sv;
+  }
+
+  get pool() {
+    return this.pane.pool;
+  }
+
+  get lanes() {
+    return this.pane.lanes;
+  }
+
+  get sel() {
+    return this.pane.sel;
+  }
+
+  get empty() {
+    return this.last < 0;
+  }
+
   build() {
     this.header = new Header(this);
-    this.lanesCap = el("span", "hide");
-    this.queue = el("span", "r");
-    this.laneBox = el("div", "lanebox");
-    this.moment = el("div", "moment");
-    this.poolCap = el("span", "hide");
-    this.usage = new Usage();
-    this.poolBox = el("div", "poolbox");
+    this.panes = [new Pane(this), new Pane(this)];
+    this.difference = new Difference();
     this.inspector = new Inspector(this);
     this.log = new Log(this);
     this.timelines = [new Timeline(this), new Timeline(this)];
@@ -60,21 +84,12 @@ export class Player {
     this.tree = new Tree(this);
     this.tables = new Tables(this);
     this.legend = el("div", "legend");
-    this.left = el(
-      "div",
-      "left",
-      el("div", "cap c-lanes", el("b", "", "Sequences, in logical order"), this.lanesCap, this.queue),
-      this.laneBox,
-      this.moment,
-      el("div", "cap c-pool", el("b", "", "Pool, in physical order"), this.poolCap, this.usage.root),
-      this.poolBox,
-    );
     this.links = new Links(this);
-    this.left.append(this.links.wires.root);
     this.sideBox = el("div", "insphold", this.inspector.root);
     this.side = el("aside", "side", el("div", "", this.sideBox, el("h3", "logh", "What happened in this step"), this.log.root));
     this.bar = el("div", "player", this.controls.root, this.tracks, this.controls.sheet);
-    this.root = el("section", "kv", el("div", "panel", this.header.root, el("div", "grid", this.left, this.side), this.bar), this.legend, this.tree.root, this.tables.root);
+    this.grid = el("div", "grid", ...this.panes.map((p) => p.root), this.side);
+    this.root = el("section", "kv", el("div", "panel", this.header.root, this.difference.root, this.grid, this.bar), this.legend, this.tree.root, this.tables.root);
     this.root.setAttribute("aria-label", "Run player");
     this.live = el("div", "sr");
     this.live.setAttribute("aria-live", "polite");
@@ -89,48 +104,29 @@ export class Player {
       this.sideBox.append(this.inspector.root);
       this.host.append(this.links.tipNode);
     };
-    this.host.replaceChildren(el("div", "wrap", this.root), this.live, this.links.tipNode, this.sheet);
   }
 
   listen() {
     this.host.addEventListener("pointerdown", () => this.keyboard.claim());
-    this.laneBox.addEventListener("click", (e) => {
-      const ent = e.target.closest?.("[data-b]");
-      if (ent) this.select(Number(ent.dataset.b));
-    });
-    for (const box of [this.poolBox, this.tree.root]) {
-      box.addEventListener("click", (e) => {
-        const c = e.target.closest?.("button[data-b]");
-        if (c) this.select(Number(c.dataset.b));
-      });
-    }
-    rove(this.laneBox, () => [...this.laneBox.querySelectorAll(".lane")].map((l) => [...l.querySelectorAll("button.ent")]).filter((r) => r.length));
-    rove(this.poolBox, () => {
-      const { cells, columns } = this.pool;
-      const rows = [];
-      for (let i = 0; i < cells.length; i += columns) rows.push(cells.slice(i, i + columns));
-      return rows;
+    this.tree.root.addEventListener("click", (e) => {
+      const c = e.target.closest?.("button[data-b], button[data-node]");
+      if (c?.dataset.b) this.select(Number(c.dataset.b));
+      else if (c) this.selectNode(Number(c.dataset.node));
     });
     this.resize = new ResizeObserver(() => {
       cancelAnimationFrame(this.raf);
       this.raf = requestAnimationFrame(() => {
         if (!this.info || !this.root.clientWidth) return;
-        this.measure();
+        this.lay();
         this.draw();
       });
     });
-    this.resize.observe(this.left);
+    this.resize.observe(this.root);
   }
 
-  // Widths are read here and kept: reading them while drawing would make the browser lay the page
-  // out again in the middle of it.
   measure() {
-    const pad = getComputedStyle(this.left);
-    this.size = {
-      left: this.left.clientWidth - parseFloat(pad.paddingLeft) - parseFloat(pad.paddingRight),
-      track: this.timelines[0].root.clientWidth,
-      trackHeight: this.timelines[0].root.clientHeight,
-    };
+    this.track = { width: this.timelines[0].root.clientWidth, height: this.timelines[0].root.clientHeight };
+    for (const p of this.shown) p.measure();
   }
 
   dispose() {
@@ -141,213 +137,192 @@ export class Player {
     cancelAnimationFrame(this.raf);
     this.resize.disconnect();
     this.keyboard.dispose();
+    for (const p of this.panes) p.pool?.dispose?.();
   }
 
   // Streamlit calls this on every change of data or theme. A run that is already loaded keeps its
-  // position; only what is new in `data` is taken over.
+  // position; only what is new in `data` is taken over. A long run comes compressed, and is drawn
+  // when it has been opened, unless another has come by then.
   update({ data, setStateValue, setTriggerValue }) {
     const before = this.data ?? {};
     this.data = data;
     this.setStateValue = setStateValue;
     this.setTriggerValue = setTriggerValue;
-    if (data.id !== before.id || !this.info) this.load(data);
-    else if (data.step !== before.step && data.step !== this.committedStep && Number.isInteger(data.step)) this.k = clamp(data.step, 0, this.last);
+    if (data.id !== this.opened) {
+      this.opened = data.id;
+      const runs = [data.run, data.compare].filter(Boolean).map(openRun);
+      const take = (opened) => {
+        if (this.opened !== data.id) return;
+        this.load(opened, this.data);
+        this.adapt(this.data, {});
+      };
+      if (runs.some((r) => r instanceof Promise)) Promise.all(runs).then(take);
+      else take(runs);
+      return;
+    }
+    if (!this.info) return;
+    if (data.step !== before.step && data.step !== this.committedStep && Number.isInteger(data.step)) this.k = clamp(data.step, 0, Math.max(0, this.last));
+    this.adapt(data, before);
+  }
+
+  adapt(data, before) {
     if (data.present !== before.present) this.setPresent(Boolean(data.present), false);
     this.root.dataset.focus = data.focus || "pool";
     if (data.height) this.root.style.setProperty("--tall", `${data.height}px`);
     this.colors = readColors(this.root);
     for (const t of this.timelines) t.drawn = null;
-    this.measure();
+    this.lay();
     this.draw();
   }
 
-  load(data) {
+  load(opened, data) {
     this.pause();
-    this.runs = [data.run, data.compare].filter(Boolean).map((given) => {
-      const run = typeof given === "string" ? JSON.parse(given) : given;
-      return { run, info: new RunInfo(run), cursor: new Cursor(run) };
+    if (!this.root.isConnected) this.host.replaceChildren(el("div", "wrap", this.root), this.live, this.links.tipNode, this.sheet);
+    this.runs = opened.map((run) => {
+      const info = new RunInfo(run);
+      return { run, info, cursor: info.cursor };
     });
-    this.k = Number.isInteger(data.step) ? data.step : 0;
-    this.sel = Number.isInteger(data.block) ? data.block : null;
-    this.userSel = this.sel !== null;
-    const span = Math.max(...this.runs.map((r) => r.run.steps.length));
+    this.last = Math.max(...opened.map((run) => run.steps.length)) - 1;
+    this.k = clamp(Number.isInteger(data.step) ? data.step : 0, 0, Math.max(0, this.last));
+    this.which = 0;
     const most = Math.max(...this.runs.map((r) => r.info.maxStepTokens));
     this.runs.forEach((r, i) => {
-      this.timelines[i].load(r.info, span, most);
+      this.timelines[i].load(r.info, this.last + 1, most);
       this.timelines[i].name(this.runs.length > 1 ? r.info.name : null);
+      Object.assign(this.panes[i], { sel: null, node: null, userSel: false, sv: null });
+      this.panes[i].load(r);
     });
+    const begin = this.panes[0];
+    if (Number.isInteger(data.block) && data.block < begin.info.n) Object.assign(begin, { sel: data.block, userSel: true });
     this.root.classList.toggle("two", this.runs.length > 1);
     this.timelines[1].root.hidden = this.runs.length < 2;
     this.header.choices(this.runs.map((r) => r.info));
-    this.show(0);
+    this.bothWide = null;
+    this.setKinds();
   }
 
-  // Which of two compared runs the pictures show; the step stays.
-  show(which) {
-    this.which = which;
-    Object.assign(this, this.runs[which]);
-    this.last = this.run.steps.length - 1;
-    this.k = clamp(this.k, 0, Math.max(0, this.last));
-    if (this.sel !== null && this.sel >= this.info.n) this.sel = null;
-    this.header.load(this.info, this.runs.length > 1 ? null : this.data.title);
-    this.timelines.forEach((t, i) => t.root.classList.toggle("on", i === which));
-    const { n, bs } = this.info;
-    const small = n <= 64 && bs <= 8 && Math.ceil(n / 8) * (16 * bs + 46) <= CARDS_HIGH;
-    this.lanes = this.info.maxTokens <= 96 && this.info.maxLanes <= 16 ? new Lanes(this) : new Bars(this);
-    this.pool = n > DENSE_ABOVE ? new PoolDensity(this) : small ? new PoolSlots(this) : new PoolCells(this);
-    this.laneBox.replaceChildren(this.lanes.root);
-    this.poolBox.replaceChildren(this.pool.root);
-    this.root.dataset.size = n > DENSE_ABOVE ? "dense" : small ? "small" : "middle";
-    this.views = [this.lanes, this.pool, this.tree];
-    for (const v of [...this.views, this.inspector, this.log, this.tables]) v.load(this.info);
-    this.lanesCap.textContent = this.lanes instanceof Lanes ? "each box is a table entry: logical → physical" : "a bar is one table entry; a pale top means shared";
-    this.poolCap.textContent = `${bs} ${bs === 1 ? "slot" : "slots"} a block`;
-    drawLegend(this.legend, this.info, this.root.dataset.size, this.lanes instanceof Lanes);
-    this.empty = this.last < 0;
+  // Two runs side by side where there is room for them and the reader has not chosen one.
+  get both() {
+    return this.runs.length > 1 && this.wantsBoth && this.wide;
+  }
+
+  get shown() {
+    return this.both ? this.panes : [this.pane];
+  }
+
+  // After a change of size, and of what is shown.
+  lay() {
+    this.wide = this.root.clientWidth >= BOTH_ABOVE * (this.colors?.scale ?? 1) && !this.phone;
+    const { both } = this;
+    this.root.classList.toggle("both", both);
+    this.panes.forEach((p, i) => (p.root.hidden = !both && i !== this.which));
+    this.difference.root.hidden = this.runs.length < 2;
+    this.look();
+    this.measure();
+  }
+
+  // The pictures of which there is one, for the run that is looked at.
+  look() {
+    const { pane, info } = this;
+    this.header.load(info, this.runs.length > 1 ? null : this.data.title);
+    this.timelines.forEach((t, i) => t.root.classList.toggle("on", i === this.which));
+    this.panes.forEach((p, i) => p.root.classList.toggle("looked", i === this.which));
+    this.root.dataset.size = pane.size;
+    if (this.looked === pane && this.lookedAt === info) return;
+    this.looked = pane;
+    this.lookedAt = info;
+    for (const v of [this.tree, this.inspector, this.log, this.tables]) v.load(info);
+    drawLegend(this.legend, info, pane.size, pane.lanes instanceof Lanes);
   }
 
   draw() {
     const keep = this.focused?.dataset?.key;
-    const state = this.empty ? this.cursor.state : this.cursor.seek(this.k);
-    const step = this.empty ? NO_STEP : this.run.steps[this.k];
-    const sv = (this.sv = new StepView(this.info, state, step));
-    if (this.sel === null) this.sel = sv.copy?.src ?? state.tables.get(state.running[0])?.findLast((b) => b >= 0) ?? 0;
-    this.lanes.draw(sv);
-    this.pool.draw(sv);
-    this.pool.select(this.sel);
-    this.drawHeadline(step);
-    this.usage.draw(sv);
-    this.drawQueue(sv);
-    this.inspector.draw(sv, this.sel);
-    this.log.draw(sv, this.cursor.notes);
+    const { shown } = this;
+    for (const p of shown) p.draw(this.k);
+    if (this.runs.length > 1) {
+      for (const p of this.panes) if (!shown.includes(p)) p.seek(this.k);
+      this.difference.draw(this.panes);
+    }
     this.runs.forEach((r, i) => this.timelines[i].draw(Math.min(this.k, r.run.steps.length - 1)));
-    this.controls.draw(this.k, Math.max(0, this.last), sv.tokensInStep, step.timing);
-    this.tree.draw(sv);
+    this.controls.draw(this);
+    this.drawSide();
     this.tables.draw();
-    this.roveLanes();
     if (keep) this.root.querySelector(`[data-key="${CSS.escape(keep)}"]`)?.focus({ preventScroll: true });
     this.links.settled = false;
     this.links.show();
   }
 
-  // Exactly one entry of the lanes can be reached with the tab key.
-  roveLanes() {
-    const all = [...this.laneBox.querySelectorAll("button.ent")];
-    if (all.length && !all.some((b) => b.tabIndex === 0)) all[0].tabIndex = 0;
+  drawSide() {
+    const { pane } = this;
+    if (pane.node !== null) this.inspector.drawNode(pane.sv, pane.node);
+    else this.inspector.draw(pane.sv, pane.sel);
+    this.log.draw(pane.sv, pane.cursor.notes);
+    this.tree.draw(pane.sv);
   }
 
-  drawHeadline(step) {
-    const h = this.empty ? { title: "Empty", icon: "dot", text: "This run has no steps: its scenario has no requests." } : headline(step, this.cursor.notes, this.info);
-    const words = el("span", "words", h.text.replaceAll(" → ", "\u00a0→\u00a0"));
-    if (h.more) words.append(` And ${h.more} more like it.`);
-    this.moment.className = `moment ${h.event?.type === "block_copied" ? "cow" : ""}`;
-    this.moment.replaceChildren(icon(h.icon), el("span", "k", h.title), words);
-    this.headlineText = `Step ${this.k}. ${h.title}. ${h.text}`;
+  get headlineText() {
+    return this.shown.map((p) => (this.both ? `${p.info.name}: ` : "") + p.headlineText).join(" ");
   }
 
-  drawQueue(sv) {
-    const { state } = sv;
-    const budget = this.info.engine.max_num_batched_tokens;
-    const held = state.running.filter((id) => state.seqs.get(id).status === "held").length;
-    const parts = [`${state.running.length - held} running, ${held ? `${held} ended, ` : ""}${state.waiting.length} waiting`];
-    const used = Math.min(100, (100 * sv.tokensInStep) / budget);
-    const bar = el("span", "budget");
-    const fill = el("i");
-    fill.style.width = `${used}%`;
-    bar.append(fill);
-    this.queue.replaceChildren(el("span", "", parts[0]), el("span", "bud", el("b", "", num(sv.tokensInStep)), ` of ${num(budget)} budget tokens`, bar));
-  }
-
+  // --- which of two runs ---------------------------------------------------------------------------
   showOf(timeline) {
-    const i = this.timelines.indexOf(timeline);
-    if (i !== this.which) this.choose(i);
+    this.choose(this.timelines.indexOf(timeline), this.both);
   }
 
-  choose(i) {
-    this.show(i);
-    this.sv = null;
+  // Show run i; -1: both, side by side.
+  choose(i, both = i < 0) {
+    this.wantsBoth = both;
+    this.which = Math.max(0, i);
+    this.lay();
+    this.setKinds();
     this.draw();
   }
 
-  // --- position -----------------------------------------------------------------------------------
-  go(k) {
-    const to = clamp(k, 0, Math.max(0, this.last));
-    if (to === this.k && this.sv) return;
-    this.k = to;
-    if (!this.userSel && !this.empty) {
-      const copy = this.run.steps[to].events.find((e) => e.type === "block_copied");
-      if (copy) this.sel = copy.src;
-    }
+  // A pane was touched: the inspector, the log and the tables turn to it.
+  activate(pane) {
+    const i = this.panes.indexOf(pane);
+    if (!this.both || i === this.which) return;
+    this.which = i;
+    this.look();
+    this.drawSide();
+    this.tables.draw();
+  }
+
+  // --- kinds of event ------------------------------------------------------------------------------
+  setKinds() {
+    this.kinds = kindsOf(this.shown.map((p) => p.run));
+    if (!this.kinds.has(this.kind)) this.kind = this.kinds.has(ANY) ? ANY : ([...this.kinds.keys()][0] ?? ANY);
+    this.controls.choices(this.kinds, this.kind);
+  }
+
+  chooseKind(kind) {
+    this.kind = kind;
+    for (const t of this.timelines) t.drawn = null;
     this.draw();
-    if (!this.timer) this.say(this.headlineText);
   }
 
-  jumpTo(k) {
-    this.pause();
-    this.go(k);
-    this.commit();
-  }
-
-  jump() {
-    if (this.empty) return;
-    for (let j = this.k + 1; j <= this.last; j++) if (isNotable(this.run.steps[j])) return void this.go(j);
-    this.go(this.last);
-  }
-
-  toggle() {
-    if (this.timer) {
-      this.pause();
-      this.commit();
-    } else this.play();
-  }
-
-  play() {
-    if (this.empty) return;
-    if (this.k >= this.last) this.go(0);
-    const tick = () => {
-      if (this.k >= this.last) {
-        this.pause();
-        this.commit();
-        return;
-      }
-      this.go(this.k + 1);
-      this.timer = setTimeout(tick, FRAME / this.speed);
-    };
-    this.timer = setTimeout(tick, FRAME / this.speed / 2);
-    this.controls.playing(true);
-  }
-
-  pause() {
-    if (!this.timer) return;
-    clearTimeout(this.timer);
-    this.timer = null;
-    this.controls.playing(false);
-  }
-
-  setSpeed(v) {
-    this.speed = v;
-  }
-
-  // Tells Python where the reader has stopped, once they have.
-  commit() {
-    clearTimeout(this.commitTimer);
-    this.commitTimer = setTimeout(() => {
-      if (this.timer || this.committedStep === this.k) return;
-      this.committedStep = this.k;
-      this.setStateValue?.("step", this.k);
-    }, COMMIT_AFTER);
+  // The event types that the timeline marks; null: all that are worth a mark.
+  get marked() {
+    return this.kind === ANY ? null : KINDS[this.kind];
   }
 
   // --- selection, linking -------------------------------------------------------------------------
   select(b) {
-    if (this.empty) return;
-    this.sel = b;
-    this.userSel = true;
-    this.pool.select(b);
-    this.inspector.draw(this.sv, b);
+    const { pane } = this;
+    if (pane.empty) return;
+    Object.assign(pane, { sel: b, node: null, userSel: true });
+    pane.pool.select(b);
+    this.inspector.draw(pane.sv, b);
     if (this.phone) this.openSheet();
+    if (this.which) return; // Python knows of blocks of the first run only
     clearTimeout(this.selTimer);
     this.selTimer = setTimeout(() => this.setStateValue?.("block", b), 150);
+  }
+
+  selectNode(id) {
+    this.pane.node = id;
+    this.inspector.drawNode(this.sv, id);
+    if (this.phone) this.openSheet();
   }
 
   get phone() {
@@ -381,7 +356,7 @@ export class Player {
     this.header.showPresent(on);
     if (!byUser) return;
     this.colors = readColors(this.root);
-    this.measure();
+    this.lay();
     this.draw();
     this.setTriggerValue?.("present", on);
   }

@@ -1,9 +1,18 @@
-// The pool of a large run, thousands of blocks and up to a million: one square of a few pixels a
-// block, written straight into the image. The last layer, drawn apart, shows what is lit, selected
-// or copied.
-import { HATCH, fit, inked, mix, pixel } from "./canvas.js";
+// The pool of a large run, thousands of blocks and up to a million: a map one can go nearer to, by
+// wheel, pinch, buttons and keys, with an overview of where one is. The last layer, drawn apart,
+// shows what is lit, selected or copied.
+import { fit } from "./canvas.js";
+import { icon } from "./icons.js";
+import { Cells, Density, MapInk, Squares } from "./mapdraw.js";
+import { MapGestures } from "./mapgestures.js";
+import { MapView } from "./mapview.js";
 import { describe } from "./poolslots.js";
-import { clamp, el } from "./util.js";
+import { button, clamp, el, num } from "./util.js";
+
+const TALL = 236;
+const LETTERS = 17; // pixels of a block's side from which it carries its request's letter
+const STEP = 1.6; // of one press of a button or key
+const OVERVIEW = [96, 26];
 
 export class PoolDensity {
   constructor(player) {
@@ -12,120 +21,138 @@ export class PoolDensity {
     this.over = el("canvas", "over");
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
-    this.canvas.setAttribute("aria-label", "Pool. Arrow keys go from block to block, Enter selects.");
-    this.root = el("div", "pool dense", this.canvas, this.over);
+    this.canvas.setAttribute("aria-label", "Pool. Arrow keys go from block to block, Enter selects, plus and minus zoom, 0 shows the whole.");
+    this.buildTools();
+    this.root = el("div", "pool dense", this.canvas, this.over, this.tools);
     this.at0 = 0;
     this.canvas.onkeydown = (e) => this.onKey(e);
-    this.canvas.onclick = (e) => {
-      const b = this.blockAt(e);
-      if (b !== null) player.select((this.at0 = b));
+    this.gestures = new MapGestures(this);
+  }
+
+  buildTools() {
+    const make = (name, label, tip, act) => {
+      const b = button("btn icon maptool", label, icon(name));
+      b.dataset.tip = tip;
+      b.onclick = act;
+      return b;
     };
+    this.nearer = make("plus", "Nearer", "Nearer  +", () => this.zoom(STEP));
+    this.further = make("minus", "Further away", "Further away  −", () => this.zoom(1 / STEP));
+    this.all = make("whole", "The whole pool", "The whole pool  0", () => this.whole());
+    this.overview = el("canvas", "overview");
+    this.overview.setAttribute("aria-hidden", "true");
+    this.overview.dataset.tip = "The whole pool, and the window that is shown";
+    this.where = el("span", "mapwhere");
+    this.tools = el("div", "maptools", this.further, this.nearer, this.all, this.overview, this.where);
   }
 
   load(info) {
     this.info = info;
     this.sv = null;
+    this.view = new MapView(info.n);
+    this.paint = null;
   }
 
-  layout() {
-    const width = Math.max(100, this.player.size.left);
-    const tall = 240 * this.player.colors.scale;
-    const { n } = this.info;
-    let size = 2;
-    while (size < 16 && Math.ceil(n / Math.floor(width / (size + 1))) * (size + 1) <= tall) size++;
-    this.size = size;
-    this.columns = Math.max(1, Math.floor(width / size));
-    this.rows = Math.ceil(n / this.columns);
-    this.width = this.columns * size;
-    this.height = this.rows * size;
+  dispose() {
+    this.gestures.dispose();
   }
 
   draw(sv) {
     this.sv = sv;
-    const { info, state } = sv;
+    const { view } = this;
     const c = this.player.colors;
     const dpr = window.devicePixelRatio || 1;
-    this.layout();
-    const ctx = fit(this.canvas, this.width, this.height);
-    const W = this.canvas.width;
-    const H = this.canvas.height;
-    if (!this.image || this.image.width !== W || this.image.height !== H) {
-      this.image = ctx.createImageData(W, H);
-      this.pixels = new Uint32Array(this.image.data.buffer);
-      this.codes = null;
+    view.fit(Math.max(100, this.player.width), TALL * c.scale, c.scale);
+    if (this.ink?.c !== c) {
+      this.ink = new MapInk(c);
+      this.paint = null;
     }
-    if (this.theme !== c) {
-      this.theme = c;
-      this.full = c.r.map(pixel);
-      this.partly = c.r.map((r) => pixel(mix(r, c.surface, 0.55)));
-      this.idle = pixel(c.line);
-      this.bare = pixel(c.sunken);
-      this.gap = pixel(c.surface);
-      this.inks = c.o.map(pixel);
-      this.codes = null;
+    const ctx = fit(this.canvas, view.width, view.height);
+    const key = [view.key, view.size, view.x, view.y, dpr].join();
+    if (!this.paint || this.paintKey !== key) {
+      this.paintKey = key;
+      this.paint = this.painter(ctx, dpr);
+      this.canvas.classList.toggle("zoomed", view.zoomed);
     }
-    const px = this.pixels;
-    const layout = `${info.n}|${this.size}|${dpr}|${this.columns}`;
-    if (!this.codes || this.layoutKey !== layout) {
-      this.layoutKey = layout;
-      this.codes = new Int16Array(info.n).fill(-9);
-      px.fill(this.gap);
-    }
-    const { codes } = this;
-    const s = this.size * dpr;
-    const inner = s >= 3 ? 1 : 0; // a line of surface between squares, where there is room for one
-    const colorOf = new Map();
-    const foot = Math.round(s * 0.55);
-    for (let b = 0; b < info.n; b++) {
-      // Only the squares that have changed are written: code is the colour, partly filled, idle or bare.
-      const owner = sv.holder[b];
-      let code = -1;
-      if (owner !== null) {
-        let i = colorOf.get(owner);
-        if (i === undefined) colorOf.set(owner, (i = info.color(owner)));
-        code = 2 * i + (sv.fill[b] < info.bs ? 1 : 0);
-      } else if (state.entry[b] !== null) code = -2;
-      if (codes[b] === code) continue;
-      codes[b] = code;
-      const col = b % this.columns;
-      const row0 = Math.floor(b / this.columns);
-      const x0 = Math.round(col * s);
-      const y0 = Math.round(row0 * s);
-      const x1 = Math.round((col + 1) * s) - inner;
-      const y1 = Math.round((row0 + 1) * s) - inner;
-      const i = code >> 1;
-      const v = code >= 0 ? (code & 1 ? this.partly : this.full)[i] : code === -2 ? this.idle : this.bare;
-      const kind = code >= 0 && this.size >= 7 ? HATCH[i] : 0;
-      for (let y = y0; y < y1; y++) {
-        const row = y * W;
-        px.fill(v, row + x0, row + x1);
-        // Cached and idle: only every second pixel, so that it is not told by colour alone.
-        if (code === -2) for (let x = x0 + ((x0 + y + 1) & 1); x < x1; x += 2) px[row + x] = this.bare;
-        if (kind && y - y0 >= foot) for (let x = x0; x < x1; x++) if (inked(kind, x - x0, y - y0 - foot)) px[row + x] = this.inks[i];
-      }
-    }
-    ctx.putImageData(this.image, 0, 0);
+    this.paint.draw(sv);
+    if (this.paint.image) ctx.putImageData(this.paint.image, 0, 0);
+    this.drawTools();
     this.mark();
   }
 
-  xy(b) {
-    return [(b % this.columns) * this.size, Math.floor(b / this.columns) * this.size];
+  painter(ctx, dpr) {
+    const { view, ink, canvas } = this;
+    if (view.size >= LETTERS * ink.c.scale) return new Cells(ctx, view, ink, this.info);
+    if (!this.image || this.image.width !== canvas.width || this.image.height !== canvas.height) this.image = ctx.createImageData(canvas.width, canvas.height);
+    return view.size * dpr < 1 ? new Density(this.image, view, ink) : new Squares(this.image, view, dpr, ink);
+  }
+
+  // The window changed, the step did not.
+  again() {
+    if (this.sv) this.draw(this.sv);
+  }
+
+  drawTools() {
+    const { view } = this;
+    this.tools.classList.toggle("zoomed", view.zoomed);
+    for (const [b, off] of [[this.nearer, view.zoom >= view.most / view.least], [this.further, !view.zoomed], [this.all, !view.zoomed]]) b.setAttribute("aria-disabled", String(off));
+    const [c0, c1, r0, r1] = view.window;
+    const first = num(r0 * view.columns + c0);
+    const last = num(Math.min(view.n, (r1 - 1) * view.columns + c1) - 1);
+    this.where.textContent = view.zoomed ? `from block ${first} to ${last} of ${num(view.n)}` : `all ${num(view.n)} blocks${view.size < 1 ? ", several a pixel" : ""}; nearer for their letters`;
+    if (!view.zoomed) return;
+    const [w, h] = OVERVIEW.map((v) => v * this.ink.c.scale);
+    const ctx = fit(this.overview, w, h);
+    if (!this.small || this.small.ink !== this.ink || this.small.view !== view || this.small.image.width !== this.overview.width) {
+      this.small = new Density(ctx.createImageData(this.overview.width, this.overview.height), view, this.ink);
+    }
+    this.small.draw(this.sv);
+    ctx.putImageData(this.small.image, 0, 0);
+    ctx.strokeStyle = this.ink.c.accent;
+    ctx.lineWidth = 2;
+    const [sx, sy] = [w / (view.columns * view.size), h / (view.rows * view.size)];
+    ctx.strokeRect(view.x * sx, view.y * sy, Math.max(3, view.width * sx), Math.max(3, view.height * sy));
+  }
+
+  zoom(factor, x, y) {
+    const { view } = this;
+    if (x === undefined) {
+      // About the block that was chosen, where it is in sight.
+      const [bx, by] = view.xy(this.at0).map((v) => v + view.size / 2);
+      const seen = bx >= 0 && by >= 0 && bx <= view.width && by <= view.height;
+      [x, y] = seen ? [bx, by] : [view.width / 2, view.height / 2];
+    }
+    view.zoomAt(factor, x, y);
+    this.again();
+  }
+
+  whole() {
+    this.view.whole();
+    this.again();
+  }
+
+  pan(dx, dy) {
+    this.view.pan(dx, dy);
+    this.again();
   }
 
   box(ctx, b, color, width) {
-    const [x, y] = this.xy(b);
+    const { size } = this.view;
+    const [x, y] = this.view.xy(b);
+    if (x < -size || y < -size || x > this.view.width || y > this.view.height) return;
     ctx.strokeStyle = color;
     ctx.lineWidth = width;
-    const grow = Math.max(0, (6 - this.size) / 2);
-    ctx.strokeRect(x - grow - 0.5, y - grow - 0.5, this.size + 2 * grow, this.size + 2 * grow);
+    const grow = Math.max(0, (6 - size) / 2);
+    ctx.strokeRect(x - grow - 0.5, y - grow - 0.5, size + 2 * grow, size + 2 * grow);
   }
 
   mark() {
-    if (!this.sv) return;
+    if (!this.sv || !this.view.width) return;
+    const { view } = this;
     const c = this.player.colors;
-    const ctx = fit(this.over, this.width, this.height);
-    ctx.clearRect(0, 0, this.width, this.height);
-    if (this.sv.wrote.size < 600) for (const b of this.sv.wrote.keys()) this.box(ctx, b, c.accent, 1);
+    const ctx = fit(this.over, view.width, view.height);
+    ctx.clearRect(0, 0, view.width, view.height);
+    if (this.sv.wrote.size < 600) for (const b of this.sv.wrote.keys()) this.box(ctx, b, c.accent, view.size > 20 ? 2 : 1);
     if (this.lit) for (const b of this.lit.blocks) this.box(ctx, b, c.text, 2);
     if (this.sel !== null && this.sel !== undefined) {
       this.box(ctx, this.sel, c.surface, 4);
@@ -133,8 +160,8 @@ export class PoolDensity {
     }
     const e = this.sv.copy;
     if (!e) return;
-    const [x0, y0] = this.xy(e.src).map((v) => v + this.size / 2);
-    const [x1, y1] = this.xy(e.dst).map((v) => v + this.size / 2);
+    const [x0, y0] = view.xy(e.src).map((v) => v + view.size / 2);
+    const [x1, y1] = view.xy(e.dst).map((v) => v + view.size / 2);
     ctx.lineWidth = 2;
     ctx.strokeStyle = ctx.fillStyle = c.accent;
     ctx.beginPath();
@@ -157,12 +184,14 @@ export class PoolDensity {
     this.mark();
   }
 
+  choose(b) {
+    this.at0 = b;
+    this.player.select(b);
+  }
+
   blockAt(e) {
     const r = this.canvas.getBoundingClientRect();
-    const x = Math.floor((e.clientX - r.left) / this.size);
-    const y = Math.floor((e.clientY - r.top) / this.size);
-    const b = y * this.columns + x;
-    return x >= 0 && x < this.columns && b >= 0 && b < this.info.n ? b : null;
+    return this.view.blockAt(e.clientX - r.left, e.clientY - r.top);
   }
 
   target(node, e) {
@@ -172,14 +201,20 @@ export class PoolDensity {
   }
 
   onKey(e) {
-    const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns }[e.key];
-    if (e.key === "Enter") this.player.select(this.at0);
-    else if (by && !e.altKey && !e.ctrlKey && !e.metaKey) {
+    if (e.altKey || e.ctrlKey || e.metaKey) return;
+    const { columns } = this.view;
+    const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[e.key];
+    const act = { Enter: () => this.choose(this.at0), "+": () => this.zoom(STEP), "=": () => this.zoom(STEP), "-": () => this.zoom(1 / STEP), "−": () => this.zoom(1 / STEP), 0: () => this.whole() }[e.key];
+    if (act) act();
+    else if (by) {
       this.at0 = clamp(this.at0 + by, 0, this.info.n - 1);
+      this.view.reveal(this.at0);
+      this.again();
       const t = this.target(this.canvas, {});
       this.player.light(t, this.canvas);
       this.player.say(t.tip);
     } else return;
+    if (act && e.key !== "Enter") this.player.say(this.where.textContent);
     e.preventDefault();
     e.stopPropagation();
   }

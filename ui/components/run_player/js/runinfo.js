@@ -22,6 +22,12 @@ export function dateOf(iso) {
   return Number.isNaN(d.getTime()) ? null : `${d.getUTCDate()} ${MONTHS[d.getUTCMonth()]} ${d.getUTCFullYear()}`;
 }
 
+// Milliseconds of a step; null where no model ran.
+export function msOf(timing) {
+  const us = (timing?.forward_us ?? 0) + (timing?.sample_us ?? 0);
+  return us > 0 ? (us + (timing.schedule_us ?? 0)) / 1000 : null;
+}
+
 export class RunInfo {
   constructor(run) {
     const { header, steps } = run;
@@ -45,12 +51,14 @@ export class RunInfo {
 
   // One pass over the whole run, so that nothing on the page has to grow while it plays.
   scan(run, steps) {
-    const cursor = new Cursor(run);
+    const cursor = (this.cursor = new Cursor(run)); // it has been everywhere, so it knows its way back
     this.maxLanes = 1;
     this.maxBlocks = 1;
     this.maxTokens = 1;
     this.maxNodes = 0;
     this.tokens = [];
+    this.running = []; // by step, without those that have ended and only hold their blocks
+    this.waiting = [];
     for (let k = 0; k < steps.length; k++) {
       const st = cursor.seek(k);
       let ended = 0;
@@ -64,6 +72,8 @@ export class RunInfo {
       let total = 0;
       for (const s of st.scheduled.values()) total += s.n;
       this.tokens.push(total);
+      this.running.push(st.running.reduce((a, id) => a + (st.seqs.get(id).status === "held" ? 0 : 1), 0));
+      this.waiting.push(st.waiting.length);
     }
     this.maxStepTokens = this.tokens.reduce((a, b) => Math.max(a, b), 1);
   }

@@ -49,7 +49,7 @@ export class Timeline {
   }
 
   get width() {
-    return this.player.size.track;
+    return this.player.track.width;
   }
 
   // The left edge and width of step k, in CSS pixels.
@@ -63,7 +63,7 @@ export class Timeline {
     this.cur.hidden = this.later.hidden = k < 0;
     if (k < 0) return;
     const c = this.player.colors;
-    const key = [this.width, this.player.size.trackHeight, c.surface, c.scale, this.info.name, this.n].join();
+    const key = [this.width, this.player.track.height, c.surface, c.scale, this.info.name, this.n, this.player.kind].join();
     if (this.drawn !== key && this.width) {
       this.drawn = key;
       this.paint(c);
@@ -79,7 +79,7 @@ export class Timeline {
 
   paint(c) {
     const foot = 18 * c.scale;
-    const H = this.player.size.trackHeight - foot;
+    const H = this.player.track.height - foot;
     const W = this.width;
     const ctx = fit(this.canvas, W, H);
     ctx.clearRect(0, 0, W, H);
@@ -105,14 +105,31 @@ export class Timeline {
     }
     ctx.fillStyle = c.line;
     ctx.fillRect(0, H - 1, W, 1);
+    this.paintKind(ctx, c);
     this.paintMarks(c);
+  }
+
+  // The steps with the chosen kind of event, each with a peg along the top.
+  paintKind(ctx, c) {
+    const { marked } = this.player;
+    if (!marked) return;
+    ctx.fillStyle = c.accent;
+    this.info.run.steps.forEach((step, k) => {
+      if (!step.events.some(marked[2])) return;
+      const [x, w] = this.column(k);
+      ctx.fillRect(x + (w > 3 ? w * 0.15 : 0), 0, Math.max(1.5, w * 0.7), 4 * c.scale);
+    });
   }
 
   // Marks are placed by rank, each only where there is room; the first of a step counts most.
   paintMarks(c) {
     const size = 14 * c.scale;
     const wanted = [];
-    this.info.run.steps.forEach((step, k) => marksOf(step).slice(0, 3).forEach((type, j) => wanted.push({ k, type, j })));
+    const { marked } = this.player;
+    this.info.run.steps.forEach((step, k) => {
+      const types = marked ? [...new Set(step.events.filter(marked[2]).map((e) => e.type))] : marksOf(step).slice(0, 3);
+      types.forEach((type) => wanted.push({ k, type }));
+    });
     const rank = Object.keys(KIND);
     wanted.sort((a, b) => rank.indexOf(a.type) - rank.indexOf(b.type));
     const slots = new Set();

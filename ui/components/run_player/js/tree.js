@@ -93,7 +93,10 @@ export class Tree {
     const owner = sv.holder[n.blocks[0]];
     if (owner) paint(box, info, owner);
     const lockWord = el("span", "lock", ...(lock ? [icon("lock")] : []), `lock ${num(lock)}`);
-    box.append(el("div", "nh", el("b", "", `node ${num(n.id)}`), el("span", "", `${plural(n.tokens.length, "token")}`), el("span", "", `step ${num(state.lastUsed(n.blocks[0]))}`), lockWord));
+    const head = button("nh", null, el("b", "", `node ${num(n.id)}`), el("span", "", `${plural(n.tokens.length, "token")}`), el("span", "", `step ${num(state.lastUsed(n.blocks[0]))}`), lockWord);
+    head.dataset.node = n.id;
+    head.dataset.key = `n${n.id}`;
+    box.append(head);
     const most = state.nodes.size > 8 ? 2 : 5;
     const shown = n.blocks.length > most + 1 ? most : n.blocks.length;
     n.blocks.slice(0, shown).forEach((b, i) => {

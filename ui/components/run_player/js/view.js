@@ -11,11 +11,13 @@ export class StepView {
     this.holder = new Array(n).fill(null); // the first sequence that holds it
     this.entry = new Int32Array(n).fill(-1); // where in that sequence's table
     this.fill = new Int32Array(n);
+    this.tint = new Int16Array(n).fill(-1); // twice the holder's colour, and 1 if it is filled in part
     this.wrote = new Map(); // block → [first slot, last slot + 1] written in this step
     this.slotsHeld = 0;
     this.slotsFilled = 0;
     for (const [id, table] of state.tables) {
       const computed = state.seqs.get(id).computed;
+      const color = 2 * info.color(id);
       for (let l = 0; l < table.length; l++) {
         const b = table[l];
         if (b < 0) continue;
@@ -29,6 +31,7 @@ export class StepView {
           this.slotsFilled += fill - this.fill[b];
           this.fill[b] = fill;
         }
+        this.tint[b] = (this.tint[b] < 0 ? color : this.tint[b] & ~1) | (this.fill[b] < bs ? 1 : 0);
       }
     }
     let budget = 0;
