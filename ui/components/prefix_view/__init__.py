@@ -56,8 +56,8 @@ def prefix_view(
     instrument begins anew at `step`. pick: "chain:3", "tree:3" or "node:2". link: the query of
     this page, to which step, pick and follow are added.
 
-    Returns `.place` ({step, pick, follow} where the reader rests, or None) and `.present` (true or
-    false for one rerun after the button).
+    Returns `.place` ({id, step, pick, follow} where the reader rests, or None) and `.present` (true
+    or false for one rerun after the button).
     """
     data = {
         "chain": chain,

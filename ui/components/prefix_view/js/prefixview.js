@@ -20,7 +20,7 @@ import { Why } from "./why.js";
 
 const STEP_MS = 1100; // a step at speed 1
 const COMMIT_MS = 500;
-const NAMES = ["Hash chain", "Radix tree"];
+const SIDE_NAMES = ["Hash chain", "Radix tree"];
 const SIDE = ["chain", "tree"];
 
 // "chain:7", "tree:7", "node:2" ↔ what is picked
@@ -117,7 +117,7 @@ export class PrefixView {
     this.sides = [data.chain, data.radix].map((text, i) => {
       const run = JSON.parse(text);
       const info = new RunInfo(run);
-      return { which: i, name: NAMES[i], run, info, cursor: new Cursor(run), order: keyOrder(run), read: reader(info), ...collect(run, data.looks[i]) };
+      return { which: i, name: SIDE_NAMES[i], run, info, cursor: new Cursor(run), order: keyOrder(run), read: reader(info), ...collect(run, data.looks[i]) };
     });
     this.front = this.sides[1];
     this.run = this.front.run;
@@ -216,7 +216,7 @@ export class PrefixView {
     clearTimeout(this.commitTimer);
     this.commitTimer = setTimeout(() => {
       if (this.timer) return;
-      const rest = { step: this.k, pick: pickText(this.pick), follow: this.request };
+      const rest = { id: this.data.id, step: this.k, pick: pickText(this.pick), follow: this.request };
       const text = JSON.stringify(rest);
       if (text === this.committed) return;
       this.committed = text;
