@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-FIRST_ID = 100
+FIRST_ID = 1_000
+"""Above the bytes: a run without a model names those itself."""
 MAX_NUMBER = 200
 
 _NOUNS = "river clock glass bee bridge sail bell oven tide moon stone paper salt snow rope lamp"

@@ -97,7 +97,7 @@ def bars(found: Saving, label: str) -> str:
     rows = []
     for r in found.requests:
         rows.append(
-            f"<tr><th scope='row' rowspan='2'>{html.escape(r.id)}</th>"
+            f"<tr class='pair'><th scope='row' rowspan='2'>{html.escape(r.id)}</th>"
             f"<td class='n' rowspan='2'>{r.found:,} of {r.prompt:,}</td>"
             f"{_bar('without', r.without_ms, most)}</tr><tr>{_bar('with', r.with_ms, most)}</tr>"
         )
@@ -105,7 +105,8 @@ def bars(found: Saving, label: str) -> str:
         "<div class='kv-px-table' tabindex='0' role='region' aria-label='First-token times'><table>"
         f"<caption>Time to first token, ms · {html.escape(label)}</caption><thead><tr>"
         "<th scope='col'>Chat</th><th scope='col'>Tokens found</th><th scope='col'>Cache</th>"
-        "<th scope='col' class='wide'>Time to first token</th><th scope='col'>ms</th></tr></thead>"
+        "<th scope='col' class='wide'>Time to first token</th>"
+        "<th scope='col' class='n'>ms</th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
@@ -144,8 +145,9 @@ def formula(found: Saving, label: str) -> str:
     return (
         "<div class='kv-px-table' tabindex='0' role='region' aria-label='Formula and measurement'>"
         f"<table><caption>{given}</caption><thead><tr><th scope='col'>Share</th>"
-        "<th scope='col'>Formula</th><th scope='col'>MODELLED</th>"
-        f"<th scope='col'>{html.escape(label)}</th></tr></thead><tbody>{body}</tbody></table></div>"
+        "<th scope='col'>Formula</th><th scope='col' class='n'>MODELLED</th>"
+        f"<th scope='col' class='n'>{html.escape(label)}</th></tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
     )
 
 

@@ -72,7 +72,7 @@ def run_here(given: Json, words: dict[str, str]) -> Json:
     checked = Scenario.from_dict(given).scripted()
     runs.check_size(checked)
     run = simulate(checked).to_dict()
-    run["header"]["token_text"] = {**words, **run["header"].get("token_text", {})}
+    run["header"]["token_text"] = {**run["header"].get("token_text", {}), **words}
     return run
 
 

@@ -59,11 +59,11 @@ def draw(words: Lesson) -> None:
     found = answers()
     first = Prediction(
         words["predict"].format(**found),
-        (Number("early", "Blocks of B"), Number("late", "Blocks of C")),
+        (Number("early", "Early edit"), Number("late", "Late edit")),
         key=KEY,
     )
     again = Prediction(
-        words["predict-again"].format(**found), (Number("same", "Blocks of D"),), KEY, "again"
+        words["predict-again"].format(**found), (Number("same", "Unchanged"),), KEY, "again"
     )
 
     def reveal(said: Said) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from functools import cache
 
 import streamlit as st
@@ -102,9 +103,10 @@ def _controls(listed: dict[str, str]) -> None:
             _select("Eviction", "evict", place.EVICTION, str.upper)
     said = catalogue.recorded().get(work)
     if said:
-        st.markdown(f"{said['shows']} **Look:** {said['look']}")
+        shows, look = html.escape(said["shows"]), html.escape(said["look"])
+        st.html(f'<p class="kv-px-about">{shows} <span>{look}</span></p>')
     elif work in _titles():
-        st.markdown(_titles()[work][1])
+        st.html(f'<p class="kv-px-about">{html.escape(_titles()[work][1])}</p>')
 
 
 def _number(label: str, name: str) -> None:

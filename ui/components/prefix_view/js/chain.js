@@ -29,6 +29,7 @@ export class ChainPane extends Pane {
     }
     this.count.textContent = `${plural(state.numCached, "block")}${lost ? `; ${plural(lost, "block")} cannot be reached: what came before went first` : ""}`;
     this.settle(at, layout, paths);
+    this.reveal(layout.cells.findLast((c) => path.has(c.key)));
     this.drawEviction();
   }
 

@@ -1,7 +1,7 @@
 // The two pictures once more: as tables to read, and as files to take away.
 import { fit, readColors } from "../../run_player/js/canvas.js";
 import { button, el, num } from "../../run_player/js/util.js";
-import { evictionOrder } from "./layout.js";
+import { evictionOrder, NODE } from "./layout.js";
 
 const MOST_ROWS = 400;
 const HEADS = ["Cache", "Block", "Tokens", "Key", "Made from", "Node", "References", "Hits", "Last used in step", "Place in eviction"];
@@ -138,8 +138,8 @@ export function paintPng(view) {
       const node = state.nodes.get(n.id);
       frame(n.x, n.y, n.w, n.h, state.nodeLock(node) > 0, sv.holder[node.blocks[0]]);
       line(n.w < 60 ? `${n.id}` : `node ${n.id}  lock ${state.nodeLock(node)}`, n.x + 5, n.y + 5, n.w - 8);
-      if (n.w < 200) continue;
-      node.blocks.slice(0, 6).forEach((b, j) => line(`${read(state.entry[b].tokens)}  · ${b}`, n.x + 6, n.y + 29 + 21 * j, n.w - 12));
+      if (p.level > 0) continue;
+      node.blocks.slice(0, NODE[0].lines).forEach((b, j) => line(`${read(state.entry[b].tokens)}  · ${b}`, n.x + 6, n.y + 29 + 21 * j, n.w - 12));
     }
     ctx.restore();
   });

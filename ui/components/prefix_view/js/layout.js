@@ -3,14 +3,14 @@
 // which they were first cached, so a picture does not jump when something is added.
 
 export const CARD = [
-  { w: 116, h: 74, gx: 22, gy: 12 }, // words and key
+  { w: 112, h: 70, gx: 20, gy: 10 }, // words and key
   { w: 62, h: 36, gx: 14, gy: 8 }, // id and first word
   { w: 20, h: 16, gx: 6, gy: 5 }, // a mark
 ];
 
 export const NODE = [
-  { w: 222, head: 25, line: 21, lines: 6, gx: 34, gy: 12 },
-  { w: 112, head: 22, line: 17, lines: 1, gx: 22, gy: 8 },
+  { w: 218, head: 25, line: 21, lines: 4, gx: 30, gy: 14 },
+  { w: 112, head: 22, line: 20, lines: 1, gx: 22, gy: 8 },
   { w: 40, head: 16, line: 0, lines: 0, gx: 12, gy: 5 },
 ];
 
@@ -124,11 +124,12 @@ function countBelow(id, kids) {
   return n;
 }
 
-// The most detailed level at which a picture of this size fits a pane, at worst by a little scrolling.
+// The most detailed level at which a picture of this size can be looked at in a pane: `most` boxes,
+// and no more than about two screens to scroll sideways.
 export function levelFor(cols, count, paneWidth, sizes, most) {
   for (let level = 0; level < sizes.length - 1; level++) {
     const wide = cols * (sizes[level].w + sizes[level].gx);
-    if (count <= most[level] && wide <= paneWidth * 1.1) return level;
+    if (count <= most[level] && wide <= paneWidth * (2.4 + level)) return level;
   }
   return sizes.length - 1;
 }

@@ -87,6 +87,16 @@ export class Pane {
     if (first && !this.grid().flat().some((b) => b.tabIndex === 0)) first.tabIndex = 0;
   }
 
+  // The end of the path at hand comes into sight, unless the reader is at work in the pane.
+  reveal(box) {
+    if (!box || this.area.contains(this.area.getRootNode().activeElement)) return;
+    const u = this.view.colors?.scale ?? 1;
+    const { area } = this;
+    if (box.x * u < area.scrollLeft || (box.x + box.w) * u > area.scrollLeft + area.clientWidth - 20) area.scrollLeft = Math.max(0, (box.x + box.w) * u - area.clientWidth + 40);
+    const below = Math.min(box.h, area.clientHeight / u - 40); // of a box that is too high, the head
+    if (box.y * u < area.scrollTop || (box.y + below) * u > area.scrollTop + area.clientHeight - 20) area.scrollTop = Math.max(0, (box.y + below) * u - area.clientHeight + 40);
+  }
+
   // A box that is new here, named for good.
   box(name, cls) {
     let box = this.boxes.get(name);

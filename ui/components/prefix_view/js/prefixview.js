@@ -105,8 +105,8 @@ export class PrefixView {
     this.setStateValue = setStateValue;
     this.setTriggerValue = setTriggerValue;
     if (data.present !== before.present) this.setPresent(Boolean(data.present), false);
-    if (data.id !== before.id) this.load(data);
     this.colors = readColors(this.root);
+    if (data.id !== before.id) this.load(data);
     this.timeline.drawn = null;
     this.measure();
     this.draw();

@@ -42,6 +42,7 @@ export class RadixPane extends Pane {
     }
     this.count.textContent = `${plural(state.nodes.size, "node")}, ${plural(state.numCached, "block")}`;
     this.settle(at, layout, paths);
+    this.reveal(layout.nodes.filter((n) => state.nodes.get(n.id).blocks.some((b) => path.has(state.entry[b].key))).reduce((far, n) => (far && far.depth > n.depth ? far : n), null));
     if (at.size) this.stage.append(this.rootMark);
     else this.rootMark.remove();
     this.drawEviction();
