@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-FIRST_ID = 100
+FIRST_ID = 1_000
+"""Above the bytes: a run without a model names those itself."""
 MAX_NUMBER = 200
 
 _NOUNS = "river clock glass bee bridge sail bell oven tide moon stone paper salt snow rope lamp"
@@ -250,3 +251,102 @@ def scenario(
             for i, (step, _, (prompt, answer)) in enumerate(arrivals)
         ],
     }
+
+
+def _request(name: str, step: int, prompt: list[int], answer: list[int]) -> dict[str, Any]:
+    return {
+        "id": name,
+        "arrive_step": step,
+        "prompt_tokens": prompt,
+        "output_tokens": answer,
+        "max_tokens": len(answer),
+    }
+
+
+def system_prompt() -> list[int]:
+    """The tokens that every chat begins with."""
+    return tokens(_SYSTEM)
+
+
+HOT_POOL = 24
+"""Blocks of the pool in `hot_prompt`: about three requests' worth."""
+
+
+def hot_prompt(prefix_cache: str, eviction: str, seed: int = 1) -> dict[str, Any]:
+    """Chats behind one system prompt, between documents that nobody sends twice.
+
+    First chats and documents take turns: the system prompt is old, but in use. Then four documents
+    come in a row: now it has also not been used for a while. Each request has ended before the next
+    one comes.
+    """
+    write = _Writer(seed)
+    head, requests = system_prompt(), []
+    for i, what in enumerate("CCCDCDDCDDCDDDDDCC"):
+        if what == "C":
+            prompt, answer = head + tokens(write.question()), tokens(write.answer())
+        else:
+            prompt, answer = tokens(f"{i} {write.document(i, 2)}"), tokens(write.answer())
+        requests.append(_request(letter(i), 8 * i, prompt, answer))
+    return {
+        "schema": "scenario/1",
+        "name": "A hot system prompt among documents",
+        "engine": {
+            "num_blocks": HOT_POOL,
+            "block_size": 4,
+            "max_num_seqs": 2,
+            "max_num_batched_tokens": 64,
+            "max_model_len": 64,
+            "prefix_cache": prefix_cache,
+            "eviction": eviction,
+        },
+        "requests": requests,
+    }
+
+
+LEAF_POOL = 16
+LEAF_BLOCKS = 8
+"""Whole blocks of the prompt in `evict_leaf`."""
+
+
+def evict_leaf(take: int, prefix_cache: str = "radix") -> dict[str, Any]:
+    """A prompt, then another one that needs `take` blocks more than are free, then the first again.
+
+    What the second one takes, the third one misses. take: 0 … `LEAF_BLOCKS`.
+    """
+    write = _Writer(1)
+    prompt = system_prompt() + tokens(write.question())
+    prompt = (prompt + tokens("Say so ."))[: 4 * LEAF_BLOCKS]
+    answer = tokens("Because")
+    free = LEAF_POOL - LEAF_BLOCKS
+    filler = tokens(" ".join(str(i) for i in range(4 * (free + take) - 1)))
+    out = hot_prompt(prefix_cache, "lru")
+    out["name"] = f"{take} cached blocks are taken" if take != 1 else "One cached block is taken"
+    out["engine"] |= {"num_blocks": LEAF_POOL, "max_num_batched_tokens": 128}
+    out["requests"] = [
+        _request("A", 0, prompt, answer),
+        _request("F", 2, filler, answer),
+        _request("B", 4, prompt, answer),
+    ]
+    return out
+
+
+EDITS = {"B": 4, "C": 27}
+"""Request of `edited_prompt` → the token, counted from 0, in which its prompt differs from A's."""
+
+
+def edited_prompt(prefix_cache: str, eviction: str = "lru") -> dict[str, Any]:
+    """A prompt of 32 tokens; the same with an early edit, with a late one, and unchanged."""
+    write = _Writer(1)
+    first = (system_prompt() + tokens(write.question()) + tokens("Say"))[:32]
+    prompts = {"A": first}
+    for name, at in EDITS.items():
+        prompts[name] = [*first[:at], *tokens("lamp"), *first[at + 1 :]]
+    prompts["D"] = first
+    out = hot_prompt(prefix_cache, eviction)
+    out["name"] = "One prompt, edited early and late"
+    out["engine"] |= {"num_blocks": 64}
+    out["requests"] = [
+        _request(name, 4 * i, prompt, tokens("Because the"))
+        for i, (name, prompt) in enumerate(prompts.items())
+    ]
+    return out

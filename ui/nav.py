@@ -29,6 +29,14 @@ def prefill_decode() -> Any:
     )
 
 
+def prefix_cache() -> Any:
+    return st.Page(
+        PAGES / "prefix_cache.py",
+        title="Prefix cache",
+        url_path="prefix_cache",
+    )
+
+
 def quiz() -> Any:
     return st.Page(PAGES / "quiz.py", title="Quiz", url_path="quiz")
 
@@ -38,6 +46,6 @@ def sections() -> dict[str, list[Any]]:
     return {
         "Start": [home()],
         "Understand": [prefill_decode()],
-        "Memory": [block_pool()],
+        "Memory": [block_pool(), prefix_cache()],
         "Keep": [quiz()],
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from quiz.draw import batching, kv, paging, phases
+from quiz.draw import batching, kv, paging, phases, prefix
 from quiz.items import Drawn
 
 GENERATORS: dict[str, Callable[[Random], Drawn]] = {
@@ -23,6 +23,7 @@ GENERATORS: dict[str, Callable[[Random], Drawn]] = {
     "blocks_and_slots": paging.blocks_and_slots,
     "reserved_waste": paging.reserved_waste,
     "fork_copies": paging.fork_copies,
+    "prefix_hits": prefix.prefix_hits,
     "static_start": batching.static_start,
     "static_idle": batching.static_idle,
 }

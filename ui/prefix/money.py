@@ -1,0 +1,176 @@
+"""Study "Time and money": first-token times with and without, and the formula beside them."""
+
+from __future__ import annotations
+
+import html
+from functools import lru_cache
+from typing import Any
+
+import streamlit as st
+
+from core.errors import KVScopeError
+from core.trace.prefix_metrics import Ratio, computed_tokens, hit_rate, scheduling_ratio
+from ui import runs
+from ui.components.series import label_of, series
+from ui.kit import states
+from ui.lesson import Lesson
+from ui.prefix import pairs
+from ui.prefix.economics import Saving, saving
+
+WITH, WITHOUT = "long_prompt_cached", "long_prompt_uncached"
+UNIQUE_WITH, UNIQUE_WITHOUT = "unique_cached", "unique_uncached"
+
+
+def _stamp(names: tuple[str, ...]) -> tuple[int, ...]:
+    found = [runs.recorded_path(name) for name in names]
+    return tuple(path.stat().st_mtime_ns if path else 0 for path in found)
+
+
+@lru_cache(maxsize=2)
+def _figures(stamp: tuple[int, ...]) -> tuple[Saving, Ratio | None, dict[str, Any]]:
+    on, off = pairs.recorded_data(WITH), pairs.recorded_data(WITHOUT)
+    shared = {"x": {"label": "step", "last": len(on["steps"]) - 1}, "label": label_of(on["header"])}
+    charts = {
+        "rate": {
+            **shared,
+            "title": "Hit rate so far",
+            "unit": "%",
+            "lines": [
+                {
+                    "name": "with the cache",
+                    "values": [None if v is None else round(100 * v, 2) for v in hit_rate(on)],
+                    "style": "a",
+                }
+            ],
+        },
+        "computed": {
+            **shared,
+            "title": "Tokens computed in each step",
+            "unit": "tokens",
+            "lines": [
+                {"name": "without", "values": computed_tokens(off), "style": "b"},
+                {"name": "with the cache", "values": computed_tokens(on), "style": "a"},
+            ],
+        },
+    }
+    cost = scheduling_ratio(pairs.recorded_data(UNIQUE_WITH), pairs.recorded_data(UNIQUE_WITHOUT))
+    return saving(on, off), cost, charts
+
+
+def figures() -> tuple[Saving, Ratio | None, dict[str, Any]]:
+    """All figures of the study, from the recorded runs. Raises KVScopeError."""
+    return _figures(_stamp((WITH, WITHOUT, UNIQUE_WITH, UNIQUE_WITHOUT)))
+
+
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}\u2009%"
+
+
+def draw(words: Lesson, *, present: bool) -> None:
+    try:
+        found, cost, charts = figures()
+        label, about = runs.label(runs.recorded(WITH).header)
+    except KVScopeError as exc:
+        states.refused(exc, words["refused"])
+        return
+    if not present:
+        st.markdown(words["time-help"])
+    st.html(bars(found, f"{label}: {about}"))
+    if present:
+        return
+    left, right = st.columns(2, gap="medium")
+    with left:
+        series(charts["rate"], key="px.money.rate")
+    with right:
+        series(charts["computed"], key="px.money.computed")
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        st.html(formula(found, label))
+        st.markdown(explained(words, found))
+    with right:
+        st.markdown(overhead(words, cost))
+
+
+def bars(found: Saving, label: str) -> str:
+    """First-token times of each request, side by side."""
+    most = max(max(r.with_ms, r.without_ms) for r in found.requests)
+    rows = []
+    for r in found.requests:
+        rows.append(
+            f"<tr class='pair'><th scope='row' rowspan='2'>{html.escape(r.id)}</th>"
+            f"<td class='n' rowspan='2'>{r.found:,} of {r.prompt:,}</td>"
+            f"{_bar('without', r.without_ms, most)}</tr><tr>{_bar('with', r.with_ms, most)}</tr>"
+        )
+    return (
+        "<div class='kv-px-table' tabindex='0' role='region' aria-label='First-token times'><table>"
+        f"<caption>Time to first token, ms · {html.escape(label)}</caption><thead><tr>"
+        "<th scope='col'>Chat</th><th scope='col'>Tokens found</th><th scope='col'>Cache</th>"
+        "<th scope='col' class='wide'>Time to first token</th>"
+        "<th scope='col' class='n'>ms</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _bar(name: str, ms: float, most: float) -> str:
+    wide = 100 * ms / most
+    return (
+        f"<td>{name}</td><td class='wide'><span class='kv-px-bar {name}'>"
+        f"<i style='width:{wide:.1f}%'></i></span></td><td class='n'>{ms:,.0f}</td>"
+    )
+
+
+def formula(found: Saving, label: str) -> str:
+    """The formula's shares beside the measured ones."""
+    reused = min(found.S, int(found.S + found.U - 1)) // found.block_size * found.block_size
+    rows = (
+        (
+            "Prompt tokens not computed",
+            f"h · S′ / (S + U), S′ = ⌊S / bs⌋ · bs = {reused}",
+            found.formula_tokens,
+            found.measured_tokens,
+        ),
+        ("Prefill FLOP not done", "h · (F − F′) / F", found.formula_flops, None),
+        ("First-token time saved, all chats", "", None, found.measured_time),
+        ("… of the chats that hit", "1 · (F − F′) / F, as FLOP", found.hit_flops, found.hit_time),
+    )
+    body = "".join(
+        f"<tr><th scope='row'>{name}</th><td>{how}</td><td class='n'>{percent(said)}</td>"
+        f"<td class='n'>{percent(measured)}</td></tr>"
+        for name, how, said, measured in rows
+    )
+    given = (
+        f"S {found.S} shared tokens, U {found.U:.1f} of their own on average, "
+        f"h {found.h:.2f}, bs {found.block_size}: counted in the run"
+    )
+    return (
+        "<div class='kv-px-table' tabindex='0' role='region' aria-label='Formula and measurement'>"
+        f"<table><caption>{given}</caption><thead><tr><th scope='col'>Share</th>"
+        "<th scope='col'>Formula</th><th scope='col' class='n'>MODELLED</th>"
+        f"<th scope='col' class='n'>{html.escape(label)}</th></tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def explained(words: Lesson, found: Saving) -> str:
+    """Why the time saved is not the FLOP saved, from the runs' own parts."""
+    parts = "; ".join(
+        f"{name} {off:,.0f} → {on:,.0f} ms" for name, (on, off) in found.parts.items()
+    )
+    return words["time-explained"].format(
+        parts=parts,
+        decode=f"{found.decode_ms:,.0f}",
+        flops=percent(found.hit_flops),
+        time=percent(found.hit_time),
+    )
+
+
+def overhead(words: Lesson, cost: Ratio | None) -> str:
+    """What the cache costs where nothing ever hits."""
+    if cost is None:
+        return words["cost-none"]
+    return words["cost"].format(
+        median=f"{cost.median:.2f}",
+        low=f"{cost.low:.2f}",
+        high=f"{cost.high:.2f}",
+        count=cost.count,
+    )
