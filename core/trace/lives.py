@@ -287,7 +287,7 @@ def _gives_place_after(event: Json, past_forward: bool) -> bool:
     """
     kind = event["type"]
     if kind == "finished":
-        return event["reason"] != "cancelled"
+        return bool(event["reason"] != "cancelled")
     if kind == "blocks_freed":
-        return event["reason"] == "finished"
+        return bool(event["reason"] == "finished")
     return kind in ("token_sampled", "pruned") or (kind == "forked" and past_forward)
