@@ -17,7 +17,8 @@ const HELP = [
 ];
 
 export class Controls {
-  constructor(player) {
+  // help: what the keys do, where it is another list than the run player's
+  constructor(player, help = HELP) {
     this.player = player;
     const make = (name, label, tip, act) => {
       const b = button("btn icon", label, icon(name));
@@ -55,7 +56,7 @@ export class Controls {
     this.root = el("div", "keysbox", el("div", "keys", this.first, this.prev, this.play, this.next, this.last, this.speed, el("span", "kinds", this.back, this.kind, this.jump), this.help), this.now);
     this.sheet = el("dl", "help");
     this.sheet.hidden = true;
-    for (const [k, what] of HELP) this.sheet.append(el("dt", "", ...k.split(" ").map((x) => el("kbd", "", x))), el("dd", "", what));
+    for (const [k, what] of help) this.sheet.append(el("dt", "", ...k.split(" ").map((x) => el("kbd", "", x))), el("dd", "", what));
   }
 
   toggleHelp() {

@@ -1,0 +1,91 @@
+// The head of the instrument: its title, and what can be taken away of it.
+import { icon } from "../../run_player/js/icons.js";
+import { button, el } from "../../run_player/js/util.js";
+import { fileName, savePng, saveText } from "../../series/js/save.js";
+import { metricsCsv } from "./words.js";
+
+export class Head {
+  constructor(player) {
+    this.player = player;
+    this.title = el("h2", "ttl");
+    this.copy = button("btn quiet", "Copy link", icon("link"), (this.copyWord = el("span", "w", "Copy link")));
+    this.presentButton = button("btn quiet", "Present", icon("present"), (this.presentWord = el("span", "w", "Present")));
+    const summary = el("summary", "btn quiet", icon("save"), el("span", "w", "Save"));
+    summary.setAttribute("aria-label", "Save figures, picture or runs");
+    this.files = el("details", "files", summary, this.menu());
+    this.field = el("input", "linkfield");
+    this.field.readOnly = true;
+    this.field.hidden = true;
+    this.field.setAttribute("aria-label", "Link to this picture");
+    this.root = el("header", "bar", this.title, el("span", "actions", this.copy, this.files, this.presentButton), this.field);
+    this.copy.onclick = () => this.copyLink();
+    this.presentButton.onclick = () => player.setPresent(!player.present, true);
+  }
+
+  menu() {
+    const { player } = this;
+    const item = (words, act) => {
+      const b = button("item", null, words);
+      b.onclick = () => {
+        this.files.open = false;
+        act();
+      };
+      return b;
+    };
+    const name = () => player.data.title;
+    return el(
+      "div",
+      "menu",
+      item("Figures of each request, as CSV", () => saveText(fileName(name(), "csv"), metricsCsv(player.lanes), "text/csv")),
+      item("Picture, as PNG", () => this.png(name())),
+      item("Runs, as JSON", () => saveText(fileName(name(), "json"), JSON.stringify(player.lanes.map((l) => ({ name: l.name, run: l.run }))), "application/json")),
+    );
+  }
+
+  png(title) {
+    const { lanes, root } = this.player;
+    const foot = lanes.map((l) => `${l.name}: ${[...l.root.querySelector(".prov").children].map((p) => p.textContent).join(" · ")}`).join("    ");
+    return savePng(fileName(title, "png"), lanes.map((l) => l.picture.root), { head: `${title}: ${lanes.map((l) => l.name).join(", ")}`, foot, host: root.querySelector(".panel") });
+  }
+
+  draw(data) {
+    this.title.textContent = data.title;
+  }
+
+  showPresent(on) {
+    this.presentWord.textContent = on ? "Leave" : "Present";
+    this.presentButton.setAttribute("aria-label", on ? "Leave presenter mode" : "Present");
+    this.presentButton.setAttribute("aria-pressed", String(on));
+  }
+
+  url() {
+    const { player } = this;
+    const url = new URL(window.location.href);
+    url.search = player.data.link;
+    url.hash = "";
+    const { step, request, axis, ttft, gap } = player.place();
+    url.searchParams.set("step", String(step));
+    if (request !== null) url.searchParams.set("request", request);
+    if (axis === "ms") url.searchParams.set("axis", axis);
+    for (const [name, value] of [["ttft", ttft], ["gap", gap]]) if (value !== null) url.searchParams.set(name, String(value));
+    return url.toString();
+  }
+
+  async copyLink() {
+    const url = this.url();
+    try {
+      await navigator.clipboard.writeText(url);
+      this.field.hidden = true;
+      this.copyWord.textContent = "Copied";
+      this.player.say("Link copied");
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => (this.copyWord.textContent = "Copy link"), 1600);
+    } catch {
+      // Without permission the link is shown, selected, to be copied by hand.
+      this.field.hidden = false;
+      this.field.value = url;
+      this.field.focus();
+      this.field.select();
+    }
+  }
+}
