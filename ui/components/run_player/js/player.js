@@ -21,7 +21,7 @@ import { Timeline } from "./timeline.js";
 import { Tree } from "./tree.js";
 import { Usage } from "./usage.js";
 import { StepView } from "./view.js";
-import { button, clamp, el, num } from "./util.js";
+import { button, clamp, el, keepClicks, num } from "./util.js";
 
 const FRAME = 1100; // milliseconds a step stays at speed 1
 const COMMIT_AFTER = 500;
@@ -94,6 +94,7 @@ export class Player {
 
   listen() {
     this.host.addEventListener("pointerdown", () => this.keyboard.claim());
+    keepClicks(this.root);
     this.laneBox.addEventListener("click", (e) => {
       const ent = e.target.closest?.("[data-b]");
       if (ent) this.select(Number(ent.dataset.b));
