@@ -3,6 +3,7 @@
 import streamlit as st
 
 from ui import landing, lesson, links
+from ui.kit import store
 
 words = lesson.load("home")
 present = links.is_present(st.query_params)
@@ -20,3 +21,4 @@ with st.container(key="kv-hero"):
 landing.course(words)
 landing.runs_map(words)
 landing.cards(words)
+store.keep(redraw=True)

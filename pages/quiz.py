@@ -28,6 +28,7 @@ def answer() -> None:
     except (QuizError, AttributeError, KeyError, IndexError, TypeError, ValueError):
         return
     st.session_state[PLACE] = place
+    store.begin()
 
 
 def go_on() -> None:
@@ -47,7 +48,8 @@ def play() -> None:
 @st.fragment
 def draw() -> None:
     """The question one stands at, or the result. A fragment: an answer changes this and what the
-    browser keeps, and nothing else of the page."""
+    browser keeps, and nothing else of the page but, the first time and at mastery, its mark."""
+    store.follow()
     _card()
     store.keep(redraw=True)
 

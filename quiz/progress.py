@@ -66,12 +66,14 @@ class Note:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """attempt: the present one, kept when done until the next begins. past: those before, oldest
-    first. completed: lesson → when. removed: ids of notes that were taken out, so that a merge
-    does not bring them back. since: what is older was thrown away, for the same reason."""
+    first. completed: lesson → when. begun: page → when something was first done there. removed:
+    ids of notes that were taken out, so that a merge does not bring them back. since: what is
+    older was thrown away, for the same reason."""
 
     attempt: Attempt | None = None
     past: tuple[Attempt, ...] = ()
     completed: dict[str, str] = field(default_factory=dict)
+    begun: dict[str, str] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     removed: tuple[str, ...] = ()
     since: str = ""
@@ -84,6 +86,9 @@ class Progress:
     def with_note(self, note: Note) -> Progress:
         kept = (*self.notes, replace(note, text=note.text[:MAX_NOTE_CHARS]))[-MAX_NOTES:]
         return replace(self, notes=kept)
+
+    def with_begun(self, page: str, at: str) -> Progress:
+        return replace(self, begun={page: at, **self.begun})
 
     def without_note(self, note_id: str) -> Progress:
         kept = tuple(note for note in self.notes if note.id != note_id)
@@ -113,7 +118,8 @@ def read(text: str) -> Progress:
     return Progress(
         attempt=None if content.get("attempt") is None else _attempt(content["attempt"]),
         past=tuple(_attempt(one) for one in _list(content, "past", MAX_PAST)),
-        completed=_completed(content.get("completed", {})),
+        completed=_dates(content.get("completed", {}), "completed"),
+        begun=_dates(content.get("begun", {}), "begun"),
         notes=tuple(_note(one) for one in _list(content, "notes", MAX_NOTES)),
         removed=tuple(_text(one, "removed", _ID) for one in _list(content, "removed", MAX_NOTES)),
         since=_text(content.get("since", ""), "since", _DATE_OR_NONE),
@@ -178,13 +184,11 @@ def _note(value: Any) -> Note:
     )
 
 
-def _completed(value: Any) -> dict[str, str]:
-    content = _object(value, "completed")
+def _dates(value: Any, name: str) -> dict[str, str]:
+    content = _object(value, name)
     if len(content) > 100:
-        raise QuizError("saved progress is damaged: completed has more than 100 lessons")
-    return {
-        _text(lesson, "completed"): _text(at, "completed", _DATE) for lesson, at in content.items()
-    }
+        raise QuizError(f"saved progress is damaged: {name} has more than 100 entries")
+    return {_text(key, name): _text(at, name, _DATE) for key, at in content.items()}
 
 
 def merge(a: Progress, b: Progress) -> Progress:
@@ -210,11 +214,16 @@ def merge(a: Progress, b: Progress) -> Progress:
     for lesson, at in (*a.completed.items(), *b.completed.items()):
         if at >= since:
             completed[lesson] = max(at, completed.get(lesson, at))
+    begun: dict[str, str] = {}
+    for page, at in (*a.begun.items(), *b.begun.items()):
+        if at >= since:
+            begun[page] = min(at, begun.get(page, at))
     removed = sorted({*a.removed, *b.removed})[-MAX_NOTES:]
     return Progress(
         attempt=None if current is None else attempts[current],
         past=tuple(past[-MAX_PAST:]),
         completed=completed,
+        begun=begun,
         notes=_notes((*a.notes, *b.notes), {*removed}, since),
         removed=tuple(removed),
         since=since,

@@ -10,9 +10,12 @@ import streamlit as st
 from core.errors import KVScopeError
 from ui import catalogue, lesson, nav, runs, status
 from ui.components.mini_pool import mini_pool
+from ui.kit import states, store
 from ui.lesson import Lesson
 
 PREVIEW = "two-answers"
+MOST = 4
+"""Links of a group that are always in sight."""
 
 
 def preview_data() -> dict[str, Any] | None:
@@ -33,13 +36,13 @@ def hero(words: Lesson, watch: dict[str, str]) -> None:
     )
     with st.container(key="kv-cta", horizontal=True):
         st.page_link(
-            nav.block_pool(),
+            nav.page("block_pool"),
             label="Watch a run",
             icon=":material/play_arrow:",
             query_params=watch,
         )
         st.page_link(
-            nav.prefill_decode(),
+            nav.page("prefill_decode"),
             label="Start the course",
             icon=":material/arrow_forward:",
         )
@@ -53,45 +56,77 @@ def preview(data: dict[str, Any] | None, *, present: bool) -> None:
 
 
 def course(words: Lesson) -> None:
-    """Every page that exists, in order, with what it is for."""
-    pages = {
-        "prefill_decode": nav.prefill_decode(),
-        "block_pool": nav.block_pool(),
-        "quiz": nav.quiz(),
-    }
-    st.html(
-        f'<div class="kv-map-head"><h2>The course</h2><span>{html.escape(words["course"])}</span>'
-        "</div>"
-    )
+    """Every page that exists, in order, with what it is for and how far the learner is."""
+    marks = nav.marks(store.progress())
+    done, begun = marks.count(nav.DONE), marks.count(nav.BEGUN)
+    said = words["course"].format(pages=len(marks))
+    if done or begun:
+        said = words["course-begun"].format(pages=len(marks), done=done, begun=begun)
+    st.html(f'<div class="kv-map-head"><h2>The course</h2><span>{html.escape(said)}</span></div>')
     with st.container(key="kv-pages"):
-        columns = st.columns(len(pages), gap=None)
-        for column, (name, page) in zip(columns, pages.items(), strict=True):
+        for column, place in zip(st.columns(len(marks), gap=None), nav.COURSE, strict=True):
             with column:
-                st.page_link(page, width="stretch")
-                st.html(f"<p>{html.escape(lesson.load(name).objective)}</p>")
+                st.page_link(nav.page(place.name), width="stretch")
+                st.html(f"<p>{html.escape(lesson.load(place.name).objective)}</p>")
 
 
-def runs_map(words: Lesson) -> None:
-    """The block pool's scenarios and the recorded runs, each a way into that page."""
-    st.html(
-        f'<div class="kv-map-head"><h2>Runs</h2><span>{html.escape(words["runs"])}</span></div>'
-    )
-    groups: dict[str, list[tuple[str, dict[str, str]]]] = {}
+Way = tuple[str, str, dict[str, str]]
+"""A link: its label, the page, the query."""
+
+
+def _scenarios() -> dict[str, list[Way]]:
+    """The block pool's scenarios by group."""
+    out: dict[str, list[Way]] = {}
     for entry in catalogue.entries().values():
-        groups.setdefault(entry.group, []).append((entry.title, {"scenario": entry.slug}))
-    recorded = runs.list_recorded()
-    if recorded:
-        groups["The real model, recorded"] = [(r.title, {"run": r.name}) for r in recorded]
-    with st.container(key="kv-map"):
-        for column, (name, items) in zip(
+        way = (entry.title, "block_pool", {"scenario": entry.slug})
+        out.setdefault(entry.group, []).append(way)
+    return out
+
+
+def _recorded() -> dict[str, list[Way]]:
+    """The recorded runs by the page that is about them, in the order of the course."""
+    about = catalogue.recorded()
+    out: dict[str, list[Way]] = {place.name: [] for place in nav.COURSE}
+    for run in runs.list_recorded():
+        wanted = about.get(run.name, {}).get("page", "block_pool")
+        name = wanted if wanted in out else "block_pool"
+        plays = any(place.name == name and place.plays for place in nav.COURSE)
+        out[name].append((run.title, name if plays else "block_pool", {"run": run.name}))
+    return {place.title: out[place.name] for place in nav.COURSE if out[place.name]}
+
+
+def _map(key: str, groups: dict[str, list[Way]]) -> None:
+    """A column for each group: the first few, the rest folded."""
+    with st.container(key=f"kv-map-{key}"):
+        for column, (name, ways) in zip(
             st.columns(len(groups), gap=None), groups.items(), strict=True
         ):
             with column:
                 st.html(f"<h3>{html.escape(name)}</h3>")
-                for title, params in items:
-                    st.page_link(
-                        nav.block_pool(), label=title, query_params=params, width="stretch"
-                    )
+                _links(ways[:MOST])
+                if len(ways) > MOST:
+                    with st.expander(f"{len(ways) - MOST} more", type="compact"):
+                        _links(ways[MOST:])
+
+
+def _links(ways: list[Way]) -> None:
+    for label, name, query in ways:
+        st.page_link(nav.page(name), label=label, query_params=query, width="stretch")
+
+
+def runs_map(words: Lesson) -> None:
+    """The block pool's scenarios, then the recorded runs of each page: every line is a way in."""
+    st.html(
+        f'<div class="kv-map-head"><h2>Runs</h2><span>{html.escape(words["runs"])}</span></div>'
+    )
+    _map("scenarios", _scenarios())
+    recorded = _recorded()
+    said = html.escape(words["recorded"])
+    st.html(f'<div class="kv-map-head"><h2>The real model, recorded</h2><span>{said}</span></div>')
+    if recorded:
+        _map("recorded", recorded)
+    else:
+        states.empty("No recorded run is here.", words["recorded-none"])
 
 
 def _engine_text(words: Lesson) -> tuple[str, str, str]:
@@ -110,7 +145,7 @@ def cards(words: Lesson) -> None:
         first, second, third = st.columns(3)
     first.html(
         f'<section class="kv-panel"><h3>Engine</h3><p><span class="kv-{kind}">{word}</span> '
-        f"{_code(said)}</p></section>"
+        f"{states.with_code(said)}</p></section>"
     )
     second.html(
         '<section class="kv-panel"><h3>On your machine</h3><pre>make run</pre>'
@@ -122,9 +157,3 @@ def cards(words: Lesson) -> None:
         f'<a href="block_pool?scenario={PREVIEW}&amp;present=1" target="_self">'
         "Open the projector view</a></p></section>"
     )
-
-
-def _code(text: str) -> str:
-    """Escape, and set `code` in monospace."""
-    parts = html.escape(text).split("`")
-    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))

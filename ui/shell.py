@@ -20,6 +20,8 @@ page = st.navigation(nav.sections(), position="hidden" if present else "sidebar"
 
 from ui import frame, warm  # noqa: E402
 
+st.session_state[nav.HERE] = page.url_path
+
 st.set_page_config(
     page_title="KV Scope" if page.title == "Home" else f"{page.title} · KV Scope",
     page_icon=str(_ROOT / "ui" / "assets" / "mark.svg"),

@@ -107,7 +107,7 @@ def test_an_empty_note_is_none(open_page: Open) -> None:
     at.button(key="predict.lock").click().run()
     at.text_input(key="predict.note.text").set_value("   ")
     at.button(key="predict.note.note").click().run()
-    assert "kv.progress" not in at.session_state
+    assert at.session_state["kv.progress"].notes == ()
 
 
 def test_a_note_is_listed_as_text_and_can_be_deleted(open_page: Open) -> None:
@@ -151,8 +151,7 @@ def test_each_state_draws_itself_and_shows_foreign_text_as_text() -> None:
         from ui.kit import states
 
         states.skeleton("player", "a run")
-        states.empty("No run", "It would be here.", action="Run", on_action=lambda: None)
-        states.offline("The engine is gone.", instead="A recorded run", on_instead=lambda: None)
+        states.empty("No <run>", "`make` gives one.")
         states.notice("<script>x</script>")
         states.refused(KVScopeError("<img src=x>"), "Refused.")
         st.write("end")
@@ -162,3 +161,4 @@ def test_each_state_draws_itself_and_shows_foreign_text_as_text() -> None:
     assert at.code[0].value == "<img src=x>"
     html = "\n".join(element.proto.body for element in at.get("html"))
     assert "&lt;script&gt;" in html and "<script>" not in html
+    assert "No &lt;run&gt;" in html and "<code>make</code> gives one." in html

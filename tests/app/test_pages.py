@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,56 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.scenario import Scenario
+from quiz import gate
 from tests.app.conftest import Open, text_of
-from ui import catalogue, forms, links
+from ui import catalogue, forms, links, nav
 from ui.kit import code
+from ui.runs import list_recorded
 
 
 def test_home_opens(open_page: Open) -> None:
     at = open_page("home")
     assert not at.exception
     assert not at.error
+
+
+def test_home_shows_a_few_runs_of_each_page_and_folds_the_rest(open_page: Open) -> None:
+    at = open_page("home")
+    folded = [block for block in at.get("expander") if block.label.endswith(" more")]
+    links = at.get("page_link")
+    inside = sum(len(block.get("page_link")) for block in folded)
+    runs = [link for link in links if "run=" in link.proto.query_string]
+    assert len(runs) == len(list_recorded()) + 1, "each once, and the one of the picture"
+    assert inside == sum(int(block.label.split()[0]) for block in folded) > 0
+    about = {link.proto.query_string: link.proto.page for link in runs}
+    assert about["run=one_question"].endswith("prefill_decode")
+
+
+def test_marks_say_begun_for_what_was_done_and_done_for_mastery_alone(open_page: Open) -> None:
+    def marks(at: AppTest) -> dict[str, str]:
+        return {link.proto.label: link.proto.icon for link in at.get("page_link")}
+
+    at = open_page("home")
+    assert marks(at)["Block pool"] == f":material/{nav.TODO}:"
+    at.switch_page("../pages/block_pool.py").run()
+    at.number_input(key="predict.blocks").set_value(9)
+    at.number_input(key="predict.waste").set_value(3)
+    at.button(key="predict.lock").click().run()
+    at.switch_page("../pages/home.py").run()
+    assert marks(at)["Block pool"] == f":material/{nav.BEGUN}:"
+    known = at.session_state[nav.PROGRESS]
+    mastered = replace(known, completed={"four-questions": "2026-11-30T12:00:00Z"})
+    at.session_state[nav.PROGRESS] = mastered
+    at.run()
+    assert [marks(at)[place.title] for place in nav.COURSE] == [
+        f":material/{mark}:" for mark in nav.marks(mastered)
+    ]
+    assert marks(at)["Quiz"] == f":material/{nav.DONE}:"
+    assert f":material/{nav.TODO}:" == marks(at)["Prefill and decode"]
+
+
+def test_the_gate_s_lesson_is_a_page_s_mastery() -> None:
+    assert [place.name for place in nav.COURSE if place.mastery == gate.LESSON] == ["quiz"]
 
 
 def test_block_pool_opens_on_the_first_scenario(open_page: Open) -> None:
@@ -196,6 +238,8 @@ def test_without_recorded_runs(
         at = open_page(page)
         assert not at.exception
         assert not at.error
+        html = "\n".join(element.proto.body for element in at.get("html"))
+        assert ("No recorded run is here." in html) == (page == "home")
 
 
 def test_a_damaged_recorded_run_hides_nothing(

@@ -17,8 +17,7 @@ from quiz.draw import kv
 from quiz.items import RIGHT
 from quiz.progress import Progress
 from tests.app.conftest import Open, text_of
-from ui import lesson, links, quiz_view, runs
-from ui.kit import store
+from ui import lesson, links, nav, quiz_view, runs
 
 AT = "2026-11-30T12:00:00Z"
 TEMPLATES = [name for topic in bank.topics().values() for name in topic.templates]
@@ -39,7 +38,7 @@ def _question(progress: Progress, place: int) -> dict[str, Any]:
 def test_before_the_browser_has_answered_there_is_an_outline(open_page: Open) -> None:
     at = open_page("quiz")
     assert not at.exception
-    assert store._PROGRESS not in at.session_state
+    assert nav.PROGRESS not in at.session_state
 
 
 def test_a_new_learner_gets_an_attempt(open_page: Open) -> None:

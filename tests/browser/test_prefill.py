@@ -79,6 +79,40 @@ def test_a_run_can_be_stopped_and_keeps_its_steps(page: Any, live: App) -> None:
     assert 4 <= page.locator(".bench .out .t").count() < 40
 
 
+def test_a_slow_press_counts_while_the_page_is_redrawn(page: Any, live: App) -> None:
+    """Between a finger's coming and going there are several steps, and the page is drawn anew."""
+
+    def press(what: str) -> None:
+        x, y = page.locator(".bench").evaluate(
+            "(bench, what) => {"
+            "  const node = [...bench.querySelectorAll(what)].at(-1);"
+            "  node.scrollIntoView({ block: 'center' });"
+            "  const { x, y, width, height } = node.getBoundingClientRect();"
+            "  return [x + width / 2, y + height / 2];"
+            "}",
+            what,
+        )
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.wait_for_timeout(150)
+        page.mouse.up()
+
+    _open(page, live, pause_ms=60)
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator(".bench .bar .prov.live").wait_for()
+    page.locator(".bench .out .t").nth(3).wait_for()
+    press(".stepbox .row .l")
+    opened = page.locator(".bench .stepbox .row").last
+    page.wait_for_function(
+        "row => row.getAttribute('aria-expanded') === 'true'", arg=opened.element_handle()
+    )
+    press('.chart [data-k="1"] .hit')
+    page.get_by_role("heading", name="Step 1: decode").wait_for()
+    press(".prompt .go .btn.primary svg")
+    page.get_by_text("Stopped. The steps so far stay.").wait_for()
+    assert page.locator(".bench .out .t").count() < 43
+
+
 def test_a_lost_engine_leaves_the_steps_and_a_recorded_run_by_name(page: Any, live: App) -> None:
     _open(page, live, lose_at=12)
     page.get_by_role("button", name="Run", exact=True).click()

@@ -42,6 +42,7 @@ progresses = st.builds(
     attempt=st.none() | attempts,
     past=st.lists(attempts, max_size=3).map(_unique),
     completed=st.dictionaries(st.sampled_from(["four-questions", "x"]), dates),
+    begun=st.dictionaries(st.sampled_from(["quiz", "block_pool"]), dates),
     notes=st.lists(notes, max_size=3).map(_unique),
     removed=st.lists(ids, max_size=2).map(tuple),
     since=st.just("") | dates,
@@ -69,6 +70,8 @@ def test_a_merge_loses_nothing_but_what_was_thrown_away(a: Progress, b: Progress
         assert note.id in kept or note.id in both.removed or note.at < both.since
     for lesson, at in (*a.completed.items(), *b.completed.items()):
         assert lesson in both.completed or at < both.since
+    for page, at in (*a.begun.items(), *b.begun.items()):
+        assert at < both.since or both.begun[page] <= at
     ids_left = {one.id for one in (*both.past, *filter(None, [both.attempt]))}
     for one in (*a.past, *b.past):
         answered = any(question.answer for question in one.asked)
@@ -131,6 +134,7 @@ def test_what_is_too_large_is_not_even_parsed() -> None:
         {"past": [None]},
         {"past": [{}] * 51},
         {"completed": []},
+        {"begun": {"x": "soon"}},
         {"completed": {"x": "soon"}},
         {"notes": [{"id": "a", "at": "2026-11-20T12:00:00Z", "page": "p", "text": "x" * 501}]},
         {"notes": [{"id": "a", "at": "2026-11-20T12:00:00Z", "page": "p", "text": "\ud800"}]},
@@ -150,7 +154,7 @@ def test_a_damaged_part_is_named_and_nothing_of_it_is_taken(change: dict[str, An
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
         max_leaves=8,
     ),
-    st.sampled_from(["attempt", "past", "completed", "notes", "removed", "since"]),
+    st.sampled_from(["attempt", "past", "completed", "begun", "notes", "removed", "since"]),
 )
 def test_any_content_is_read_or_refused(value: Any, name: str) -> None:
     content = {"schema": SCHEMA, **asdict(Progress()), name: value}

@@ -8,7 +8,7 @@ import secrets
 import streamlit as st
 
 from quiz.progress import MAX_NOTE_CHARS, Note, Progress, now
-from ui.kit import store
+from ui.kit import states, store
 from ui.lesson import load
 
 
@@ -28,6 +28,7 @@ def ask(page: str, about: str, *, key: str, label: str = "What changed your mind
             secrets.token_hex(8), now(), page, text[:MAX_NOTE_CHARS], about[:MAX_NOTE_CHARS]
         )
         store.save((store.progress() or Progress()).with_note(note))
+        store.begin()
         st.session_state[f"{key}.kept"] = st.session_state[f"{key}.new"] = True
 
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -44,7 +45,7 @@ def ask(page: str, about: str, *, key: str, label: str = "What changed your mind
 def listing(known: Progress) -> None:
     """Every note, newest first. What was typed is shown as text, never as markup."""
     if not known.notes:
-        st.html(f'<p class="kv-small">{load("quiz")["notebook-empty"]}</p>')
+        states.empty("Nothing here yet.", load("quiz")["notebook-empty"])
         return
     for note in reversed(known.notes):
         with st.container(horizontal=True, vertical_alignment="top"):

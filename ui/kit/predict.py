@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import streamlit as st
 
-from ui.kit import notebook
+from ui.kit import notebook, store
 
 Said = dict[str, int | str]
 
@@ -58,16 +59,17 @@ class Prediction:
         values = {f.key: st.session_state.get(f"{self.key}.{f.key}") for f in self.fields}
         if all(value is not None for value in values.values()) and self.said is None:
             st.session_state[self._state] = values
+            store.begin()
 
-    def widgets(self, *, primary: bool) -> None:
-        """The fields and the button that locks them, in the present row."""
+    def ask_fields(self, labels: Literal["visible", "collapsed"] = "collapsed") -> None:
+        """The fields, one after the other."""
         for field in self.fields:
             key = f"{self.key}.{field.key}"
             if isinstance(field, Number):
                 st.number_input(
                     field.label,
                     placeholder=field.label.lower(),
-                    label_visibility="collapsed",
+                    label_visibility=labels,
                     min_value=0,
                     max_value=field.most,
                     value=None,
@@ -76,9 +78,11 @@ class Prediction:
                     width=128,
                 )
             else:
-                st.segmented_control(
-                    field.label, field.options, key=key, label_visibility="collapsed"
-                )
+                st.segmented_control(field.label, field.options, key=key, label_visibility=labels)
+
+    def widgets(self, *, primary: bool) -> None:
+        """The fields and the button that locks them, in the present row."""
+        self.ask_fields()
         st.button(
             "Lock it in",
             type="primary" if primary else "secondary",

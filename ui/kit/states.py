@@ -1,4 +1,4 @@
-"""The states a part of a page can be in when it has no picture: loading, empty, offline, refused.
+"""The states a part of a page can be in when it has no picture: loading, empty, refused.
 
 Each says what is so and how to go on; none moves what stands around it.
 """
@@ -6,7 +6,6 @@ Each says what is so and how to go on; none moves what stands around it.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
 from typing import Literal
 
 import streamlit as st
@@ -22,6 +21,12 @@ _BARS: dict[Layout, tuple[str, ...]] = {
 }
 
 
+def with_code(says: str) -> str:
+    """Text as HTML: escaped, and `code` set in monospace."""
+    parts = html.escape(says).split("`")
+    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
+
+
 def skeleton(layout: Layout, says: str) -> None:
     """The outline of what is coming. says: what is being waited for, for those who cannot see."""
     bars = "".join(f'<i class="{bar}"></i>' for bar in _BARS[layout])
@@ -31,40 +36,14 @@ def skeleton(layout: Layout, says: str) -> None:
     )
 
 
-def empty(
-    title: str,
-    says: str,
-    *,
-    action: str = "",
-    on_action: Callable[[], None] | None = None,
-    key: str = "empty",
-) -> None:
-    """What would be here, and the button that fills it."""
-    with st.container(key=f"kv-empty-{key}"):
-        st.html(
-            f'<div class="kv-empty"><b>{html.escape(title)}</b><p>{html.escape(says)}</p></div>'
-        )
-        if on_action is not None:
-            st.button(action, on_click=on_action, key=f"{key}.fill")
+def empty(title: str, says: str) -> None:
+    """What would be here, and how it comes to be. says: `code` is set in monospace."""
+    st.html(f'<div class="kv-empty"><b>{html.escape(title)}</b><p>{with_code(says)}</p></div>')
 
 
 def notice(says: str) -> None:
     """Something the reader should know; the page goes on."""
     st.html(f'<p class="kv-notice" role="status">{html.escape(says)}</p>')
-
-
-def offline(
-    says: str,
-    *,
-    instead: str = "",
-    on_instead: Callable[[], None] | None = None,
-    key: str = "offline",
-) -> None:
-    """The engine is gone: the picture stays, one line says so and offers a recorded run by name."""
-    with st.container(key=f"kv-offline-{key}", horizontal=True, vertical_alignment="center"):
-        st.html(f'<p class="kv-notice off" role="status">{html.escape(says)}</p>')
-        if on_instead is not None:
-            st.button(instead, on_click=on_instead, key=f"{key}.instead", icon=":material/album:")
 
 
 def refused(exc: KVScopeError, says: str) -> None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import streamlit as st
 
 from quiz.errors import QuizError
-from quiz.progress import Progress, merge, read
+from quiz.progress import Progress, merge, now, read
+from ui import nav
 from ui.components.browser_store import browser_store, reported
 
 NAME = "kv-scope.progress"
-_PROGRESS = "kv.progress"
+_NEW = "kv.progress.new"
 _COMPONENT = "kv-store"
 _SEEN = "kv.progress.seen"
 _STATE = "kv.progress.state"
@@ -33,7 +34,7 @@ class State:
 
 def progress() -> Progress | None:
     """What is known of this learner; None until their browser has answered."""
-    known: Progress | None = st.session_state.get(_PROGRESS)
+    known: Progress | None = st.session_state.get(nav.PROGRESS)
     return known
 
 
@@ -44,7 +45,24 @@ def state() -> State:
 
 def save(changed: Progress) -> None:
     """Take over a change. It reaches the browser at the next `keep`."""
-    st.session_state[_PROGRESS] = changed
+    before = nav.marks(progress())
+    st.session_state[nav.PROGRESS] = changed
+    if nav.marks(changed) != before:
+        st.session_state[_NEW] = True
+
+
+def begin() -> None:
+    """Something was done on the page that is open: for its mark in the navigation."""
+    here, known = st.session_state.get(nav.HERE), progress() or Progress()
+    if here and here not in known.begun:
+        save(known.with_begun(here, now()))
+
+
+def follow() -> None:
+    """First in a fragment whose widgets save: where that changes a mark of the navigation, the
+    whole page is drawn again, and the browser gets it."""
+    if st.session_state.pop(_NEW, False):
+        st.rerun(scope="app")
 
 
 def _receive() -> bool:
@@ -79,12 +97,15 @@ def keep(*, redraw: bool) -> None:
     """Hand the present state to the browser, and hear from it. Once on a page, at its end.
 
     redraw: whether the page shows any of it, and so is drawn again when the browser has news. A
-    fragment: other pages are left alone, even while their visitor has a list open.
+    fragment: other pages are left alone, even while their visitor has a list open, unless a mark
+    of the navigation changes.
     """
+    before = nav.marks(progress())
     news = _receive()
+    st.session_state.pop(_NEW, None)  # all of it is handed over here
     known = progress()
     blocked = state().unreadable is not None
     text = None if known is None or blocked else known.to_json()
     browser_store(NAME, text, st.session_state.get(_SEEN), key=_COMPONENT)
-    if news and redraw:
+    if news and (redraw or nav.marks(known) != before):
         st.rerun(scope="app")

@@ -12,11 +12,13 @@ import streamlit as st
 from quiz import bank
 from ui import player, quiz_view
 from ui.components.quiz_card import quiz_card
+from ui.kit import store
 
 
 @st.fragment
 def draw(template: str, *, key: str, present: bool = False) -> None:
     """template: an item of the bank that draws numbers, e.g. "paging/blocks"."""
+    store.follow()
     state = st.session_state
     seed, answer, play = f"{key}.seed", f"{key}.answer", f"{key}.play"
     if seed not in state:
@@ -30,6 +32,7 @@ def draw(template: str, *, key: str, present: bool = False) -> None:
             state[answer] = item.keys[int(sent["option"])]
         except (KeyError, IndexError, TypeError, ValueError):
             return
+        store.begin()
 
     def another() -> None:
         state[seed] = secrets.randbelow(bank.MAX_SEED)

@@ -6,7 +6,7 @@ import html
 
 import streamlit as st
 
-from ui.kit import predict
+from ui.kit import predict, store
 from ui.kit.predict import Choice, Prediction, Said
 from ui.lesson import Lesson
 from ui.prefill import bench
@@ -23,6 +23,7 @@ def draw(words: Lesson) -> None:
     A fragment: a choice draws nothing else again. What reaches further draws the whole page."""
     if st.session_state.pop(_WISHED, False):
         st.rerun(scope="app")
+    store.follow()
     fields = tuple(Choice(key, words[f"predict-{key}"], tuple(OPTIONS)) for key in ("ttft", "gap"))
     asked = Prediction(words["predict"], fields, key=KEY)
     if st.session_state.get(f"{KEY}.closed"):
@@ -41,8 +42,7 @@ def _ask(asked: Prediction) -> None:
         st.session_state[bench.MEASURED] = None
 
     st.markdown(f"**Predict first.** {asked.ask}")
-    for field in asked.fields:
-        st.segmented_control(field.label, tuple(OPTIONS), key=f"{KEY}.{field.key}")
+    asked.ask_fields("visible")
     with st.container(horizontal=True):
         st.button("Lock it in", type="primary", on_click=lock, key=f"{KEY}.lock")
         st.button("Skip", type="tertiary", on_click=predict.close, args=(KEY,), key=f"{KEY}.skip")

@@ -79,7 +79,8 @@ export class Walk {
       if (i === stage) tab.b.setAttribute("aria-current", "step");
       const done = t.of > 0 && t.ok === t.of;
       tab.b.classList.toggle("done", done);
-      tab.n.replaceChildren(String(i + 1), ...(done ? [icon("check")] : []));
+      if (tab.done !== done) tab.n.replaceChildren(String(i + 1), ...(done ? [icon("check")] : []));
+      tab.done = done;
     });
     const t = told[stage];
     const count = t.of ? `Checked: ${num(t.ok)} of ${num(t.of)} ${t.unit}${t.of === 1 ? "" : "s"}.` : "Not checked in this run.";

@@ -1,6 +1,6 @@
 // What is asked: the prompt, how it is sent, the run button; the answer and its times beneath.
 import { icon } from "../../run_player/js/icons.js";
-import { button, el, ms, num } from "../../run_player/js/util.js";
+import { button, el, ms, num, text } from "../../run_player/js/util.js";
 import { Answer, shown } from "./answer.js";
 import { gapsUs, isMeasured, median, numSequences, ttftUs } from "./metrics.js";
 
@@ -106,8 +106,11 @@ export class Ask {
 
   draw() {
     const b = this.bench;
-    this.runWord.textContent = b.running ? "Stop" : b.canLive ? "Run" : "Replay";
-    this.run.replaceChildren(icon(b.running ? "stop" : "play"), this.runWord);
+    text(this.runWord, b.running ? "Stop" : b.canLive ? "Run" : "Replay");
+    if (this.stops !== b.running) {
+      this.stops = b.running;
+      this.run.replaceChildren(icon(b.running ? "stop" : "play"), this.runWord);
+    }
     this.run.disabled = b.busy && !b.running;
     this.recorded.value = b.recordedName ?? "";
     b.label(this.prov, false);

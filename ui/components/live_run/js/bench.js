@@ -2,7 +2,7 @@
 // page that shows that step.
 import { icon } from "../../run_player/js/icons.js";
 import { provenance } from "../../run_player/js/provenance.js";
-import { button, clamp, el, num, plural } from "../../run_player/js/util.js";
+import { button, clamp, el, keepClicks, num, plural } from "../../run_player/js/util.js";
 import { Ask } from "./ask.js";
 import { Walk, standFor } from "./answer.js";
 import { Lab } from "./lab.js";
@@ -61,6 +61,7 @@ export class Bench {
     this.table.ontoggle = () => this.drawTable();
     this.root = el("section", "kv bench", this.ask.root, this.walk.root, this.lab.root, el("div", "row2", left, right), this.box.root, this.table);
     this.root.setAttribute("aria-label", "Prefill and decode, on the engine");
+    keepClicks(this.root);
     this.live = el("div", "sr");
     this.live.setAttribute("aria-live", "polite");
     this.host.replaceChildren(el("div", "wrap", this.root), this.live);

@@ -31,6 +31,9 @@ export class Lab {
     }
     this.box.hidden = !exp;
     if (!exp) return;
+    const shown = [exp, exp.runs, exp.done, exp.failed, this.bench.run.header];
+    if (shown.every((x, i) => x === this.shown?.[i])) return;
+    this.shown = shown;
     const card = this.cards.find((c) => c.id === exp.id);
     const badge = el("span", "prov");
     this.bench.label(badge, true);

@@ -1,5 +1,5 @@
 // One step in numbers. Each number opens to the formula with the values put in.
-import { button, el, num, plural } from "../../run_player/js/util.js";
+import { button, el, num, plural, text } from "../../run_player/js/util.js";
 import { against, forwardUs, kindOf, modelledSeconds, numSequences, promptLengths, stepTokens, stepUs } from "./metrics.js";
 import { figures, millis, share, short } from "./scales.js";
 import { kindName } from "./stepchart.js";
@@ -68,6 +68,7 @@ export class StepBox {
   constructor(bench) {
     this.bench = bench;
     this.open = new Set(["flops", "bytes"]);
+    this.rows = []; // on the page
     this.title = el("h2", "");
     this.badge = el("span", "prov");
     this.list = el("div", "rows");
@@ -82,6 +83,7 @@ export class StepBox {
     if (!step) {
       this.title.textContent = "No step yet";
       this.list.replaceChildren();
+      this.rows = [];
       this.said.textContent = "";
       return;
     }
@@ -90,27 +92,39 @@ export class StepBox {
     this.title.textContent = `Step ${num(step.step)}: ${kindName(kind)}`;
     this.bench.label(this.badge, true);
     const made = rows(run, step, this.bench.own, this.bench.modelled, this.bench.missing);
-    const focused = this.bench.host.getRootNode().activeElement?.dataset?.row;
-    this.list.replaceChildren(...made.map((r) => this.row(r)));
-    if (focused) this.list.querySelector(`[data-row="${focused}"]`)?.focus({ preventScroll: true });
+    if (made.length !== this.rows.length || made.some(({ key }, i) => key !== this.rows[i].key)) {
+      this.rows = made.map(({ key }) => this.row(key));
+      this.list.replaceChildren(...this.rows.map((r) => r.root));
+    }
+    made.forEach((m, i) => this.fill(this.rows[i], m));
     const others = numSequences(step) - 1;
     const said = verdict(step, this.bench.own) ?? "";
     this.said.textContent = others > 0 && this.bench.shared ? `${said} ${plural(others, "other sequence")} took part in this step.` : said;
   }
 
-  row({ key, label, value, formula, modelled }) {
-    const open = this.open.has(key);
-    const b = button(`row${modelled ? " modelled" : ""}`, null, el("span", "l", label), el("span", "v", value));
+  // A row stays from step to step: the focus and a press in it do, too.
+  row(key) {
+    const label = el("span", "l");
+    const value = el("span", "v");
+    const b = button("row", null, label, value);
+    const line = el("p", "formula");
+    const show = () => {
+      b.setAttribute("aria-expanded", String(this.open.has(key)));
+      line.hidden = !this.open.has(key);
+    };
     b.dataset.row = key;
-    b.setAttribute("aria-expanded", String(open));
-    const line = el("p", "formula", formula);
-    line.hidden = !open;
     b.onclick = () => {
       if (!this.open.delete(key)) this.open.add(key);
-      const now = this.open.has(key);
-      b.setAttribute("aria-expanded", String(now));
-      line.hidden = !now;
+      show();
     };
-    return el("div", "item", b, line);
+    show();
+    return { key, label, value, b, line, root: el("div", "item", b, line) };
+  }
+
+  fill(row, { label, value, formula, modelled }) {
+    text(row.label, label);
+    text(row.value, value);
+    text(row.line, formula);
+    row.b.classList.toggle("modelled", Boolean(modelled));
   }
 }

@@ -11,6 +11,11 @@ export class StepChart {
   constructor(bench) {
     this.bench = bench;
     this.box = el("div", "chartbox");
+    // Not `onclick`: the bars are drawn anew at each step, and a bar that is gone gets no click.
+    this.box.onpointerup = (e) => {
+      const k = e.target.closest("[data-k]")?.dataset.k;
+      if (k !== undefined && e.button === 0) bench.go(Number(k), true);
+    };
     this.range = el("input", "rng");
     this.range.type = "range";
     this.range.min = "0";
@@ -62,12 +67,11 @@ export class StepChart {
     const every = Math.max(1, Math.ceil((34 * u) / bw));
     const gap = Math.min(1.5 * u, bw * 0.18);
     steps.forEach((step, i) => {
-      const g = svg("g", { class: `bar ${kinds[i]}${i === k ? " sel" : ""}` }, root);
+      const g = svg("g", { class: `bar ${kinds[i]}${i === k ? " sel" : ""}`, "data-k": i }, root);
       svg("rect", { x: x0 + i * bw, y: top - 10 * u, width: bw, height: base - top + 46 * u, class: "hit" }, g);
       svg("rect", { x: x0 + i * bw + gap, y: y(times[i]), width: Math.max(1, bw - 2 * gap), height: Math.max(1, base - y(times[i])), rx: Math.min(1.5 * u, bw / 4), class: "ink" }, g);
       const tokens = stepTokens(step);
       if (tokens) svg("circle", { cx: x0 + (i + 0.5) * bw, cy: base + 34 * u, r: Math.max(1.3 * u, large * Math.sqrt(tokens / most)), class: "dot" }, g);
-      g.onclick = () => this.bench.go(i, true);
       const name = `Step ${step.step}: ${LABEL[kinds[i]]}, ${num(tokens)} ${tokens === 1 ? "token" : "tokens"}, ${times[i].toFixed(1)} ms`;
       svg("title", {}, g).textContent = name;
       if (i % every === 0 && Math.abs(i - k) >= every * 0.7) text(x0 + (i + 0.5) * bw, base + 15 * u, num(step.step), { "text-anchor": "middle", class: "v" });

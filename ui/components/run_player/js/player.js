@@ -18,7 +18,7 @@ import { RunInfo } from "./runinfo.js";
 import { Tables } from "./tables.js";
 import { Timeline } from "./timeline.js";
 import { Tree } from "./tree.js";
-import { button, clamp, el } from "./util.js";
+import { button, clamp, el, keepClicks } from "./util.js";
 
 const BOTH_ABOVE = 1080; // pixels, in type of the usual size: two runs fit side by side
 
@@ -108,6 +108,7 @@ export class Player extends Playback {
 
   listen() {
     this.host.addEventListener("pointerdown", () => this.keyboard.claim());
+    keepClicks(this.root);
     this.tree.root.addEventListener("click", (e) => {
       const c = e.target.closest?.("button[data-b], button[data-node]");
       if (c?.dataset.b) this.select(Number(c.dataset.b));

@@ -72,6 +72,21 @@ export function button(cls, label, ...kids) {
   return b;
 }
 
+// A browser gives no click where the pressed node is redrawn before it is let go: while a run streams
+// or plays, most presses. The button around it, if it is still the same one, gets its click here.
+export function keepClicks(root) {
+  let node = null;
+  let pressed = null;
+  root.addEventListener("pointerdown", (e) => {
+    node = e.target;
+    pressed = e.button === 0 ? node.closest("button") : null;
+  });
+  root.addEventListener("pointerup", (e) => {
+    if (pressed && !node.isConnected && e.target.closest("button") === pressed) pressed.click();
+    pressed = null;
+  });
+}
+
 // Sets text only where it changes: most of a page is the same from step to step.
 export function text(node, value) {
   if (node.textContent !== value) node.textContent = value;
