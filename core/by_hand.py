@@ -15,13 +15,11 @@ A recorded run becomes a script first (`as_script`): its tokens stay, the model 
 from __future__ import annotations
 
 import dataclasses
-
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from core.errors import KVScopeError
-
 from core.scenario import RequestSpec, Scenario
 from core.trace.reducer import Reducer
 from core.trace.run import Run, output_tokens
@@ -39,35 +37,78 @@ class ActionError(KVScopeError):
 class Alive:
     """A sequence that waits or runs after a step. request: its id in the scenario.
 
-    num_outputs: tokens sampled so far. num_blocks: entries of its table. can_fork: it runs, holds
-    blocks and has a token.
+    num_outputs: tokens sampled so far. can_fork: it runs, holds blocks and has a token.
     """
 
     sequence: str
     request: str
     num_outputs: int
-    num_blocks: int
     can_fork: bool
 
 
+@dataclass(slots=True)
+class Span:
+    """Steps after which a sequence waits or runs, first … last, and the stretches of them after
+    which it can be forked."""
+
+    sequence: str
+    request: str
+    first: int
+    last: int
+    forks: list[list[int]]
+
+
+def spans(run: Json) -> list[Span]:
+    """What can be acted on and when, in the order of the scenario. Raises RunError."""
+    found: dict[str, Span] = {}
+    for step, there in enumerate(_lives(run)):
+        for one in there:
+            span = found.setdefault(one.sequence, Span(one.sequence, one.request, step, step, []))
+            span.last = step
+            if not one.can_fork:
+                continue
+            if span.forks and span.forks[-1][1] == step - 1:
+                span.forks[-1][1] = step
+            else:
+                span.forks.append([step, step])
+    return _in_order(run, list(found.values()))
+
+
 def alive(run: Json, step: int) -> list[Alive]:
-    """Who waits or runs after a step, in order of arrival in the scenario. Raises RunError."""
-    reducer = _state(run, step)
-    specs = {r["id"]: i for i, r in enumerate(run["header"]["scenario"]["requests"])}
-    # The reducer's state: for n > 1 all ids stand in the queues, also before the fork.
-    state = reducer.state()
-    running = set(state["running"])
-    ended = _ended(run, step)
-    found = []
-    for name in (*state["running"], *state["waiting"]):
-        if name in ended:
-            continue  # held by a static batch
-        request = _request_of(name, specs)
-        tokens = len(state["outputs"].get(name, ()))
-        blocks = len(state["block_tables"].get(name, ()))
-        can_fork = name in running and blocks > 0 and tokens > 0
-        found.append(Alive(name, request, tokens, blocks, can_fork))
-    return sorted(found, key=lambda one: (specs[one.request], _index(one.sequence)))
+    """Who waits or runs after a step, in the order of the scenario. Raises RunError."""
+    for k, there in enumerate(_lives(run)):
+        if k == step:
+            return _in_order(run, there)
+    return []
+
+
+def _lives(run: Json) -> Iterator[list[Alive]]:
+    """Who waits or runs, after each step."""
+    reducer = Reducer(run["header"])
+    request_of: dict[str, str] = {}
+    for record in run["steps"]:
+        reducer.apply_step(record)
+        for event in record["events"]:
+            if event["type"] == "request_arrived" and "position" in event:
+                request_of |= dict.fromkeys(event["sequences"], event["request"])
+            elif event["type"] in ("finished", "pruned"):
+                request_of.pop(event["sequence"], None)
+        running = set(reducer.running)
+        there = []
+        for name, request in request_of.items():
+            num_outputs = len(reducer.outputs.get(name, ()))
+            works = name in running and num_outputs > 0
+            holds = bool(reducer.block_tables.get(name))
+            there.append(Alive(name, request, num_outputs, works and holds))
+        yield there
+
+
+S = TypeVar("S", Alive, Span)
+
+
+def _in_order(run: Json, found: list[S]) -> list[S]:
+    places = {r["id"]: i for i, r in enumerate(run["header"]["scenario"]["requests"])}
+    return sorted(found, key=lambda one: (places[one.request], _index(one.sequence)))
 
 
 def _state(run: Json, step: int) -> Reducer:
@@ -75,15 +116,6 @@ def _state(run: Json, step: int) -> Reducer:
     for record in run["steps"][: step + 1]:
         reducer.apply_step(record)
     return reducer
-
-
-def _ended(run: Json, step: int) -> set[str]:
-    return {
-        event["sequence"]
-        for record in run["steps"][: step + 1]
-        for event in record["events"]
-        if event["type"] in ("finished", "pruned")
-    }
 
 
 def _request_of(sequence: str, requests: dict[str, int]) -> str:

@@ -42,13 +42,12 @@ def both_allocators(
 
     Raises ScenarioError for what a contiguous reservation cannot hold (n > 1, forks, beams).
     """
-    name = scenario.name or "Scenario"
 
-    def under(allocator: Literal["paged", "contiguous"], title: str) -> Scenario:
+    def under(allocator: Literal["paged", "contiguous"], name: str) -> Scenario:
         engine = dataclasses.replace(
             scenario.engine, allocator=allocator, prefix_cache="off", reserve=reserve
         )
-        changed = dataclasses.replace(scenario, name=f"{title}: {name}"[:200], engine=engine)
+        changed = dataclasses.replace(scenario, name=name, engine=engine)
         return Scenario.from_dict(changed.to_dict())
 
     return under("paged", "Paged"), under("contiguous", "Contiguous")

@@ -116,8 +116,9 @@ def check_size(scenario: Scenario) -> None:
 
 
 @st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
-def simulate(text: str) -> Played:
-    """Run a scenario without a model. Raises ScenarioError."""
+def simulate(text: str, base: str = "") -> Played:
+    """Run a scenario without a model. base: a recorded run that knows the texts of its tokens.
+    Raises ScenarioError."""
     from core.simulate import simulate as run_here
     from ui import worker
 
@@ -127,8 +128,10 @@ def simulate(text: str) -> Played:
     run = (worker.simulate(scenario) if large else run_here(scenario)).to_dict()
     known = catalogue.words()
     texts = run["header"].setdefault("token_text", {})
+    if base:
+        known = recorded(base).header.get("token_text", {})
     for token in _token_ids(run):
-        if token not in texts and token in known:
+        if token in known and (base or token not in texts):
             texts[token] = known[token]
     return Played.of(run)
 

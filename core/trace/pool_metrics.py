@@ -83,7 +83,7 @@ def _unwritten(reducer: Reducer, block_size: int) -> int:
 
 def _runs_needed(run: Json, config: EngineConfig) -> dict[str, int]:
     """Blocks that must lie side by side for a request: its reserve; one block where it pages."""
-    needs = {}
+    needs: dict[str, int] = {}
     prompts = run["header"]["prompts"]
     for request in run["header"]["scenario"]["requests"]:
         n, name = request.get("n", 1), request["id"]

@@ -76,7 +76,7 @@ def test_33_tokens_waste_3_slots_of_36(root: Path) -> None:
 
 
 def test_a_contiguous_pool_breaks_up(root: Path) -> None:
-    """B and D leave two holes of four: E needs six in a row, and eight free blocks are of no use."""
+    """B and D leave two holes of four: E needs six in a row, so eight free blocks are no use."""
     run = run_of(built_in(root, "contiguous"))
     series = pool_series(run)
     assert series.free[3] == 8
