@@ -25,8 +25,9 @@ from core.trace.reducer import Reducer
 from core.trace.run import Run, output_tokens
 
 Json = dict[str, Any]
-END = 0
-"""The token that `finish` writes where the script's own one stands elsewhere in the request."""
+END = 999_999
+"""The token that `finish` writes where the script's own one stands elsewhere in the request: in no
+model's vocabulary, and no default token."""
 
 
 class ActionError(KVScopeError):
@@ -284,7 +285,7 @@ def finish(run: Json, step: int, sequence: str) -> Scenario:
         # Said before, or by a twin: as a stop token it would change the past, or end another.
         token = END
         while any(token in script for script in scripts):
-            token += 1
+            token -= 1
     script = (*scripts[index][:at], token)
     changed = (*scripts[:index], script, *scripts[index + 1 :])
     stops = tuple(dict.fromkeys((*spec.stop_token_ids, token)))

@@ -16,6 +16,7 @@ from typing import Any
 
 import streamlit as st
 
+from core import by_hand
 from core.errors import KVScopeError, MismatchError, RunError, ScenarioError
 from core.scenario import Scenario
 from ui import catalogue, status
@@ -34,6 +35,9 @@ MAX_PROMPT_TOKENS = 400_000
 MAX_OUTPUT_TOKENS = 40_000
 MAX_LAST_STEP = 5_000
 """What one visitor may ask of a process that all of them share."""
+
+END = {str(by_hand.END): "⟨stop⟩"}
+"""The text of the token that ends a sequence by hand."""
 
 LIVE_FILE_NOTE = (
     "This run comes from your file. It is a part of a live engine's life, beside requests of "
@@ -130,6 +134,7 @@ def simulate(text: str, base: str = "") -> Played:
     texts = run["header"].setdefault("token_text", {})
     if base:
         known = recorded(base).header.get("token_text", {})
+    known = {**END, **known}
     for token in _token_ids(run):
         if token in known and (base or token not in texts):
             texts[token] = known[token]

@@ -132,7 +132,8 @@ def figures(paged: Side, contiguous: Side, note: str) -> str:
         + f'</header><div class="kv-pair"><table><thead><tr><td></td>{heads}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
         f"<div><p>{html.escape(slower(paged, contiguous))}</p>"
-        f"<details class=kv-table{' open' if len(paged.lives) <= 8 else ''}><summary>Each request's waiting, in steps</summary><div>"
+        f"<details class=kv-table{' open' if len(paged.lives) <= 8 else ''}>"
+        "<summary>Each request's waiting, in steps</summary><div>"
         f"<table><thead><tr><th scope=col>Request</th>{heads}</tr></thead>"
         f"<tbody>{waits}</tbody></table></div></details></div></div></section>"
     )  # fmt: skip
