@@ -12,20 +12,19 @@ and the block sandbox all give the same `Run`.
 from __future__ import annotations
 
 import dataclasses
-from array import array
 from collections.abc import Sequence as Listing
 from time import perf_counter
 from typing import Any
 
 from core.config import EngineConfig
 from core.errors import KVScopeError, RequestError, ScenarioError
+from core.intake import make_requests
 from core.kv.choose import make_kv_manager
 from core.report import result_of, snapshot, unfinished_sequences
 from core.request import Request, Sequence
 from core.runner import Runner, StepBatch, StepOutput
 from core.scenario import RequestSpec, Scenario
 from core.sched.admission import reject
-from core.sched.beams import BeamGroup
 from core.sched.scheduler import Scheduler
 from core.trace.recorder import Recorder
 from core.trace.reducer import Reducer
@@ -80,7 +79,7 @@ class Engine:
         self._to_arrive: list[Request] = []  # the next one last
         self._to_cancel: dict[int, list[Request]] = {}
         self._shadow = Reducer(self._header()) if trace and debug else None
-        self._expect([self._request(spec, i) for i, spec in enumerate(scenario.requests)])
+        self._expect(make_requests(scenario.requests, 0, self.config, runner))
 
     @property
     def scenario(self) -> Scenario:
@@ -109,8 +108,7 @@ class Engine:
                 )
         checked = Scenario.from_dict(new.to_dict())
         specs = [_shifted(spec, now) for spec in checked.requests]
-        first = self._num_requests
-        requests = [self._request(spec, first + i) for i, spec in enumerate(specs)]
+        requests = make_requests(specs, self._num_requests, self.config, self.runner)
         for request in requests:
             rejection = reject(self.config, request)
             if rejection is not None:
@@ -130,48 +128,6 @@ class Engine:
         self._give_up_at = self.num_steps + MAX_STEPS
         self._to_arrive += requests
         self._to_arrive.sort(key=lambda r: (r.spec.arrive_step, r.order), reverse=True)
-
-    def _request(self, spec: RequestSpec, order: int) -> Request:
-        """A request with its prompt as token ids. Raises ScenarioError outside the vocabulary."""
-        tokens = spec.prompt_tokens
-        limit = self.runner.vocab_size
-        if tokens is None:
-            assert spec.prompt is not None, "a scenario gives one or the other"
-            tokens = tuple(self.runner.tokenize(spec.prompt))
-        elif limit is not None and tokens and max(tokens) >= limit:
-            raise ScenarioError(
-                f"requests[{order}].prompt_tokens",
-                f"token id {max(tokens)} is outside the model's vocabulary of {limit:,}",
-            )
-        request = Request(spec, array("q", tokens), order)
-        if spec.beam_width:
-            request.beams = self._beam_group(request)
-        return request
-
-    def _beam_group(self, request: Request) -> BeamGroup:
-        spec, num_prompt_tokens = request.spec, len(request.prompt_tokens)
-        eos = frozenset() if spec.ignore_eos else self.runner.eos_token_ids
-        group = BeamGroup(
-            width=spec.beam_width,
-            length_penalty=spec.length_penalty,
-            early_stopping=spec.early_stopping,
-            max_output_tokens=self.config.tokens_at_most(num_prompt_tokens, spec.max_tokens)
-            - num_prompt_tokens,
-            stop_token_ids=request.stop_token_ids | eos,
-        )
-        vocab_size = self.runner.vocab_size
-        path = f"requests[{request.order}]"
-        if vocab_size is not None and vocab_size < group.num_candidates:
-            raise ScenarioError(
-                f"{path}.beam_width",
-                f"{spec.beam_width} beams look at {group.num_candidates} tokens each, and the "
-                f"vocabulary has {vocab_size}",
-            )
-        if vocab_size is not None and vocab_size < spec.logprobs:
-            raise ScenarioError(
-                f"{path}.logprobs", f"{spec.logprobs} of a vocabulary of {vocab_size} tokens"
-            )
-        return group
 
     def cancel(self, request: Request) -> None:
         """End a request in the next step, or in the one after its arrival; nothing if it has ended.

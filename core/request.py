@@ -44,7 +44,8 @@ class Request:
     rejected requests counted; with `arrive_step` it gives the order of arrival. prompt_logprobs:
     of the prompt's tokens from the second on, where the request asks for them. sequences: those
     that exist, a unit that has not forked as one. beams: the state of a beam search, once it runs.
-    stop_strings: UTF-8.
+    parent: the request that it forks off (`fork_of`), in whose namespace it stays. stop_strings:
+    UTF-8.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Request:
         "namespace",
         "num_cached_tokens",
         "order",
+        "parent",
         "prompt_logprobs",
         "prompt_tokens",
         "sequences",
@@ -62,16 +64,25 @@ class Request:
         "stop_token_ids",
     )
 
-    def __init__(self, spec: RequestSpec, prompt_tokens: array[int], order: int) -> None:
+    def __init__(
+        self,
+        spec: RequestSpec,
+        prompt_tokens: array[int],
+        order: int,
+        parent: Request | None = None,
+    ) -> None:
         self.id = spec.id
         self.spec = spec
         self.prompt_tokens = prompt_tokens
         self.order = order
+        self.parent = parent
         # Tagged by kind: an adapter "x" and a salt "x" are different namespaces.
         self.namespace: Namespace = (
             ("adapter", spec.adapter) if spec.adapter is not None else None,
             ("salt", spec.cache_salt) if spec.cache_salt is not None else None,
         )
+        if parent is not None:
+            self.namespace = parent.namespace
         self.sort_key = (spec.priority, spec.arrive_step, order)
         self.stop_token_ids = frozenset(spec.stop_token_ids)
         self.stop_strings = tuple(stop.encode("utf-8") for stop in spec.stop)
@@ -93,6 +104,11 @@ class Request:
     def sequence_id(self, index: int) -> str:
         """``A`` for a single sequence, else ``A#index``."""
         return self.id if self.num_places == 1 else f"{self.id}#{index}"
+
+    def origin(self) -> Sequence | None:
+        """The sequence that it forks off; None if it forks off none, or that does not exist yet."""
+        siblings = [] if self.parent is None else self.parent.sequences
+        return next((seq for seq in siblings if seq.id == self.spec.fork_of), None)
 
     def named_sequences(self) -> Iterator[tuple[str, Sequence]]:
         """Every accepted sequence by its id, each with the tokens it has."""
@@ -173,14 +189,21 @@ class Sequence:
 
     def twin(self, index: int) -> Sequence:
         """A running sequence that has come as far as this one; it holds no blocks yet."""
-        twin = Sequence(self.request, index, 1)
-        twin.tokens = self.tokens[:]
-        twin.num_computed_tokens = self.num_computed_tokens
-        twin.status = Status.RUNNING
+        twin = self.copy_for(self.request, index)
         twin.num_preemptions = self.num_preemptions
-        twin.logprobs = list(self.logprobs)
         twin.cumulative_logprob = self.cumulative_logprob
         return twin
+
+    def copy_for(self, request: Request, index: int = 0) -> Sequence:
+        """A running sequence of `request` with this one's tokens, so many of them computed; it
+        holds no blocks yet. The log-probabilities come along only if the request wants any."""
+        copy = Sequence(request, index, 1)
+        copy.tokens = self.tokens[:]
+        copy.num_computed_tokens = self.num_computed_tokens
+        copy.status = Status.RUNNING
+        if request.spec.logprobs:
+            copy.logprobs = list(self.logprobs)
+        return copy
 
     @property
     def num_tokens(self) -> int:

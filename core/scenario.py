@@ -32,8 +32,10 @@ MAX_CANCEL_STEPS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
-    """One request as asked for. Exactly one of `prompt` and `prompt_tokens` is given.
+    """One request as asked for. Exactly one of `prompt`, `prompt_tokens` and `fork_of` is given.
 
+    fork_of: a sequence of an earlier request. In `arrive_step` this one starts as its copy (same
+    prompt, the output tokens so far, all blocks shared), and lives by its own settings from then.
     output_tokens: for each of the n sequences the script of what is sampled, or None.
     """
 
@@ -41,6 +43,7 @@ class RequestSpec:
     arrive_step: int = 0
     prompt: str | None = None
     prompt_tokens: tuple[int, ...] | None = None
+    fork_of: str | None = None
     max_tokens: int = 8
     n: int = 1
     temperature: float = 0.0
@@ -257,12 +260,14 @@ def _check_rules(scenario: Scenario) -> None:
             f"({engine.max_model_len}): without a KV cache a step computes a sequence whole",
         )
     _check_steps(scenario.requests)
-    seen: set[str] = set()
+    earlier: dict[str, RequestSpec] = {}
     for i, request in enumerate(scenario.requests):
         _check_request(scenario, request, f"requests[{i}]")
-        if request.id in seen:
+        if request.fork_of is not None:
+            _check_fork(scenario.engine, request, request.fork_of, earlier, f"requests[{i}]")
+        if request.id in earlier:
             raise ScenarioError(f"requests[{i}].id", f"{request.id!r} is used twice")
-        seen.add(request.id)
+        earlier[request.id] = request
 
 
 def _check_steps(requests: tuple[RequestSpec, ...]) -> None:
@@ -284,8 +289,9 @@ def _check_steps(requests: tuple[RequestSpec, ...]) -> None:
 
 
 def _check_request(scenario: Scenario, request: RequestSpec, path: str) -> None:
-    if (request.prompt is None) == (request.prompt_tokens is None):
-        both = "both are given" if request.prompt is not None else "neither is given"
+    has_text, has_tokens = request.prompt is not None, request.prompt_tokens is not None
+    if request.fork_of is None and has_text == has_tokens:
+        both = "both are given" if has_text else "neither is given"
         raise ScenarioError(path, f"give prompt or prompt_tokens: {both}")
     for field in ("prompt", "id", "cache_salt", "adapter", *(["stop"] if request.stop else [])):
         value = getattr(request, field)
@@ -306,6 +312,48 @@ def _check_request(scenario: Scenario, request: RequestSpec, path: str) -> None:
             raise ScenarioError(f"{path}.stop", "stop strings need a real model's text")
         if request.beam_width:
             raise ScenarioError(f"{path}.beam_width", "beams need a real model's probabilities")
+
+
+def _check_fork(
+    engine: EngineConfig,
+    request: RequestSpec,
+    parent_id: str,
+    earlier: dict[str, RequestSpec],
+    path: str,
+) -> None:
+    """Whether it could ever fork off that sequence; whether it can in its step, the run shows.
+
+    earlier: the requests before it in the file, by id.
+    """
+    parent = earlier.get(parent_id.partition("#")[0])
+    names = () if parent is None else [parent.id] if parent.n == 1 else _twin_names(parent)
+    if parent is None or (parent_id not in names and not parent.beam_width):
+        raise ScenarioError(f"{path}.fork_of", f"no earlier request has the sequence {parent_id!r}")
+    if engine.allocator != "paged" or engine.batching != "continuous" or not engine.kv_cache:
+        raise ScenarioError(
+            f"{path}.fork_of", "a fork needs paged blocks, a KV cache and continuous batching"
+        )
+    if request.beam_width or parent.beam_width:
+        raise ScenarioError(f"{path}.fork_of", "a beam search forks by itself, and not otherwise")
+    neutral = RequestSpec(id=request.id)
+    for field in ("prompt", "prompt_tokens", "n", "cache_salt", "adapter", "prompt_logprobs"):
+        if getattr(request, field) != getattr(neutral, field):
+            raise ScenarioError(
+                f"{path}.{field}",
+                "n must be 1: each fork is a request of its own"
+                if field == "n"
+                else f"a fork goes on from {parent_id}, whose prompt is computed: leave it out",
+            )
+    if request.logprobs not in (0, parent.logprobs):
+        raise ScenarioError(
+            f"{path}.logprobs",
+            f"{request.logprobs}, but the tokens that it inherits have {parent.logprobs}: "
+            "set it to that, or to 0",
+        )
+
+
+def _twin_names(request: RequestSpec) -> list[str]:
+    return [f"{request.id}#{index}" for index in range(request.n)]
 
 
 def _check_beams(scenario: Scenario, request: RequestSpec, path: str) -> None:

@@ -130,7 +130,9 @@ def _as_scripted(run: Run) -> Scenario:
         raise MismatchError("header.prompts are not those of the scenario's requests")
     for request in scenario.requests:
         given = request.prompt_tokens
-        if given is None and scenario.model == "none":
+        if request.fork_of is not None:
+            given = tuple(prompts[request.fork_of.partition("#")[0]])
+        elif given is None and scenario.model == "none":
             given = tuple(ScriptedRunner().tokenize(request.prompt or ""))
         if given is not None and list(given) != prompts[request.id]:
             raise MismatchError(f"header.prompts differs from the scenario for {request.id!r}")
@@ -140,7 +142,9 @@ def _as_scripted(run: Run) -> Scenario:
         except ScenarioError as exc:
             raise MismatchError(f"header.scenario is none for a script: {exc}") from None
     requests = tuple(
-        dataclasses.replace(r, prompt=None, prompt_tokens=tuple(prompts[r.id]))
+        r
+        if r.fork_of is not None
+        else dataclasses.replace(r, prompt=None, prompt_tokens=tuple(prompts[r.id]))
         for r in scenario.requests
     )
     return dataclasses.replace(scenario, requests=requests)

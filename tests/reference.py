@@ -42,6 +42,7 @@ REQUEST_DEFAULTS = {
     "arrive_step": 0,
     "prompt": None,
     "prompt_tokens": None,
+    "fork_of": None,
     "max_tokens": 8,
     "n": 1,
     "stop_token_ids": [],
@@ -228,9 +229,9 @@ class Simulation:
         self.watermark = math.ceil(
             Decimal(str(self.engine["watermark"])) * self.engine["num_blocks"]
         )
-        self.requests = [
-            self.read_request(place, raw) for place, raw in enumerate(scenario.get("requests", []))
-        ]
+        self.requests = []
+        for place, raw in enumerate(scenario.get("requests", [])):
+            self.requests.append(self.read_request(place, raw))
         self.to_arrive = list(self.requests)
         self.waiting = []  # in queue order, units and sequences
         self.running = []  # in order of admission, units and sequences
@@ -244,7 +245,13 @@ class Simulation:
     def read_request(self, place, raw):
         request = dict(REQUEST_DEFAULTS, **raw)
         request["place"] = place
-        if request["prompt_tokens"] is not None:
+        if request["fork_of"] is not None:
+            for other in self.requests:
+                if request["fork_of"] in other["ids"]:
+                    request["tokens"] = list(other["tokens"])
+                    request["cache_salt"] = other["cache_salt"]
+                    request["adapter"] = other["adapter"]
+        elif request["prompt_tokens"] is not None:
             request["tokens"] = list(request["prompt_tokens"])
         else:
             request["tokens"] = list((request["prompt"] or "").encode("utf-8"))
@@ -322,6 +329,11 @@ class Simulation:
                 continue
             self.to_arrive.remove(request)
             reason = self.rejection(request)
+            if not reason and request["fork_of"] is not None:
+                if self.fork_off(request):
+                    self.accepted.append(request)
+                    continue
+                reason = "invalid"
             if reason:
                 self.decisions.append(["request_rejected", request["id"], reason])
                 self.count["rejected " + reason] += 1
@@ -331,6 +343,38 @@ class Simulation:
             request["sequences"].append(sequence)
             self.waiting.append(sequence)
         self.sort_waiting()
+
+    def fork_off(self, request):
+        """Start as a copy of the sequence it names; False if that cannot be."""
+        for origin in self.running:
+            if origin.id == request["fork_of"]:
+                break
+        else:
+            self.count["fork_of: does not run"] += 1
+            return False
+        script = request["scripts"][0]
+        inherited = len(origin.outputs)
+        if origin.places > 1 or inherited == 0:
+            self.count["fork_of: no token yet"] += 1
+            return False
+        if inherited >= request["max_tokens"] or (script and inherited >= len(script)):
+            self.count["fork_of: no token left"] += 1
+            return False
+        if sum(s.places for s in self.running) + 1 > self.engine["max_num_seqs"]:
+            self.count["fork_of: no place"] += 1
+            return False
+        copy = Sequence(request, 0, 1)
+        copy.outputs = list(origin.outputs)
+        copy.computed = origin.computed
+        copy.table = list(origin.table)
+        request["sequences"].append(copy)
+        self.running.append(copy)
+        self.count["fork_of"] += 1
+        if origin.request["fork_of"] is not None:
+            self.count["fork_of a fork"] += 1
+        if len(origin.tokens) - origin.computed > 1:
+            self.count["fork_of one that computes again"] += 1
+        return True
 
     def sort_waiting(self):
         # Under `fcfs` arrivals come at the end, preempted ones to the front: the list is in order.

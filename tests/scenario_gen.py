@@ -10,6 +10,8 @@ of what is tested. The same `rng` state gives the same scenario.
 
 import random
 
+from tests.reference import simulate
+
 
 def random_engine(rng: random.Random, pressure: bool) -> dict:
     block_size = rng.choice([1, 2, 2, 3, 3, 4, 4, 5])
@@ -239,3 +241,42 @@ def random_scenario(rng: random.Random) -> dict:
         "model": "none",
         "requests": random_requests(rng, engine, pressure),
     }
+
+
+def with_forks(rng: random.Random, scenario: dict) -> dict:
+    """The scenario with up to five requests more, each of which forks off one before it.
+
+    Most name a sequence that runs when they arrive, some of them one that computes its tokens again
+    after a preemption; a few come too early, too late, or with nothing left to sample, and are
+    rejected.
+    """
+    engine = dict(scenario["engine"], batching="continuous")
+    engine["max_num_seqs"] += rng.randint(0, 3)
+    if engine.get("chunked_prefill", True) and rng.random() < 0.4:
+        engine["long_prefill_token_threshold"] = rng.choice([1, 2])  # long ways back from victim
+    if engine.get("allocator") == "contiguous":
+        engine = dict(engine, allocator="paged", prefix_cache=rng.choice(["radix", "hash", "off"]))
+    requests = list(scenario["requests"])
+    vocabulary = [1, 2]
+    for place in range(rng.randint(1, 5)):
+        running, again, preempted = [], [], set()
+        for record in simulate({**scenario, "engine": engine, "requests": requests}):
+            running += [(record["step"], name) for name in record["state"]["running"]]
+            again += [(record["step"], name) for name in record["scheduled"] if name in preempted]
+            preempted |= {name for kind, name, _ in record["decisions"] if kind == "preempted"}
+        if not running:
+            break
+        step, name = rng.choice(again if again and rng.random() < 0.5 else running)
+        request = {
+            "id": f"F{place}",
+            "fork_of": name,
+            "arrive_step": max(0, step + rng.choice([1, 1, 1, 1, 1, 1, 0, 2])),
+            "max_tokens": rng.choice([4, 8, 12, 16]),
+            "priority": rng.choice([0, 0, 1, 2]),
+        }
+        if rng.random() < 0.6:
+            request["output_tokens"] = random_tokens(rng, vocabulary, rng.randint(4, 16))
+        if rng.random() < 0.2:
+            request["cancel_step"] = request["arrive_step"] + rng.randint(1, 9)
+        requests.append(request)
+    return {**scenario, "engine": engine, "requests": requests}

@@ -51,6 +51,8 @@ def _sentence(event: Json) -> str:
         )
     if kind == "forked":
         names = " and ".join(event["sequences"])
+        if "position" in event:
+            return f"{event['request']} forks off {event['sequence']}. No block is copied yet."
         return f"{event['request']} forks into {names}. No block is copied yet."
     if kind == "preempted":
         return f"No block is free, so {who} gives its blocks back and keeps what it has written."
@@ -94,7 +96,11 @@ def _frame(run: Json, record: Json, state: Json, computed: dict[str, int]) -> Js
             "written": [],
             "idle": True,
         }
-    twins = {e["sequences"][0]: e["sequences"] for e in record["events"] if e["type"] == "forked"}
+    twins = {
+        e["sequences"][0]: e["sequences"]
+        for e in record["events"]
+        if e["type"] == "forked" and "position" not in e
+    }
     written: set[tuple[int, int]] = set()
     for name, share in record["scheduled"].items():
         end = (

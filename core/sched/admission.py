@@ -1,5 +1,7 @@
 """May a request come in? Rejected for good on arrival, or made to wait for a reason.
 
+A fork never waits: it starts in the step in which it arrives, or is rejected.
+
 Rejection asks whether the request could ever be served, even alone. Waiting asks whether it fits
 now: blocks for *all* its tokens must be free, not only for its first chunk, or the pool would fill
 with half-prefilled prompts that preempt each other.
@@ -13,18 +15,20 @@ from core.config import EngineConfig
 from core.kv.choose import KVManager
 from core.kv.contiguous import ContiguousKVManager, reserve_blocks
 from core.kv.uncached import NoKVManager
-from core.request import Request, Sequence
+from core.request import Request, Sequence, Status
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """reason, and the two numbers compared: `needed` is more than `available`."""
+    """reason, and the two numbers compared, where there are any: `needed` exceeds `available`."""
 
     reason: str
-    needed: int
-    available: int
+    needed: int | None = None
+    available: int | None = None
 
     def __str__(self) -> str:
+        if self.needed is None:
+            return "the sequence that it forks off cannot be forked now"
         numbers = f"{self.needed:,} needed, {self.available:,} available"
         return {
             "empty_prompt": "the prompt is empty",
@@ -118,4 +122,25 @@ def reject(config: EngineConfig, request: Request) -> Rejection | None:
         return Rejection("exceeds_pool", blocks, config.num_blocks)
     if request.num_places > config.max_num_seqs:
         return Rejection("invalid", request.num_places, config.max_num_seqs)
+    return None
+
+
+def reject_fork(
+    request: Request, origin: Sequence | None, num_places_left: int
+) -> Rejection | None:
+    """Why the request cannot fork off now, or None.
+
+    origin: the sequence it names, None if that does not exist. It must run, hold blocks and have a
+    token of its own (its prompt is computed then, or was once), and must leave at least one token
+    to the fork: the inherited ones count. Blocks are no condition: a fork takes none.
+    """
+    spec = request.spec
+    if origin is None or origin.status is not Status.RUNNING or not origin.block_table:
+        return Rejection("invalid")
+    scripts = spec.output_tokens
+    most = spec.max_tokens if scripts is None else min(spec.max_tokens, len(scripts[0]))
+    if not 0 < origin.num_output_tokens < most:
+        return Rejection("invalid")
+    if num_places_left < 1:
+        return Rejection("invalid", 1, num_places_left)
     return None

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.config import EngineConfig
+from core.kv.block_table import held_blocks
 from core.kv.choose import KVManager
 from core.kv.manager import KVCacheManager
 from core.prefix.base import Emit
 from core.request import Request, Sequence, Status
 from core.runner import Runner, ScheduledSequence, StepBatch, StepOutput
-from core.sched.admission import Wait, blocks_needed, lacks_blocks, reject
+from core.sched.admission import Wait, blocks_needed, lacks_blocks, reject, reject_fork
 from core.sched.beam_steps import put_together
 from core.sched.outcome import StepOutcome
 from core.sched.preemption import victims
@@ -86,21 +87,45 @@ class Scheduler:
             self.kv.release(seq, "cancelled")
 
     def arrive(self, request: Request) -> None:
-        """Put a new request into the queue, or reject it for good."""
+        """Put a new request into the queue, fork it off its parent, or reject it for good."""
+        origin = request.origin()
         rejection = reject(self.config, request)
-        seq = Sequence(request, 0, request.num_places)
-        names = [request.sequence_id(index) for index in range(request.num_places)]
+        if rejection is None and request.parent is not None:
+            places_left = self.config.max_num_seqs - self.num_running_seqs
+            rejection = reject_fork(request, origin, places_left)
         position = None
-        if rejection is None:
+        if rejection is None and origin is None:
+            seq = Sequence(request, 0, request.num_places)
             request.sequences = [seq]
             position = self.waiting.push(seq)
             self._arrived.append(seq)
         if self.emit is not None:
-            arrived = ("request_arrived", request.id, names, seq.num_prompt_tokens, position)
+            names = [request.sequence_id(index) for index in range(request.num_places)]
+            arrived = ("request_arrived", request.id, names, len(request.prompt_tokens), position)
             self.emit(arrived)
             if rejection is not None:
                 numbers = (rejection.needed, rejection.available)
                 self.emit(("request_rejected", request.id, rejection.reason, *numbers))
+        if rejection is None and origin is not None:
+            self._fork_off(request, origin)
+
+    def _fork_off(self, request: Request, origin: Sequence) -> None:
+        """Start the request as a copy of a running sequence, as the last one admitted.
+
+        Nothing is copied and no block is taken: whoever first writes into a block that both hold
+        copies it (see `core.kv.manager`).
+        """
+        seq = origin.copy_for(request)
+        self.kv.fork(origin, [seq])
+        request.sequences = [seq]
+        request.num_cached_tokens = 0
+        position = len(self.running)
+        self.running.append(seq)
+        self.num_running_seqs += 1
+        self.owed += self.owed_by(seq)
+        if self.emit is not None:
+            names, blocks = [origin.id, seq.id], list(held_blocks(origin.block_table))
+            self.emit(("forked", request.id, origin.id, names, blocks, True, position))
 
     # ---- 2. schedule --------------------------------------------------------------------------
 

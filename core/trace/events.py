@@ -13,7 +13,7 @@ How each one changes the state
 =================  ============================================================================
 request_arrived    `sequences` (all n ids) exist, with empty outputs. `position`: the place in the
                    waiting queue, counted in queue entries, of the new entry (the unit ``A#0`` for
-                   n > 1); absent when the request is rejected.
+                   n > 1); absent when the request is rejected, or forks off a sequence.
 request_rejected   nothing else happens to it. `needed` and `available` are the numbers compared.
 waiting            `sequence` (a queue entry) waits for a new `reason`.
 admitted, resumed  the entry leaves the waiting queue and joins the end of `running`.
@@ -47,7 +47,10 @@ blocks_freed       the sequence drops one reference to each of `blocks`, in this
 forked             The first of `sequences` stands in `running`, as a unit or as a beam; the others
                    join right behind it, each with its table, all blocks shared. `copies_outputs`:
                    its outputs as well (beams); else they keep their own (none yet, but for beams
-                   that were preempted and whose prompt has been computed again).
+                   that were preempted and whose prompt has been computed again). With `position`,
+                   `request` has just arrived as a fork of another's sequence: its own sequence, the
+                   second one, joins `running` at that place, counted in entries, with the first
+                   one's outputs and as many of its tokens computed.
 node_split         the first `num_blocks` blocks of `node` move to `new_parent`, a new node between
                    it and its old parent.
 preempted          the sequence leaves `running` for `position` in the waiting queue; nothing of it
@@ -89,7 +92,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "block_uncached": (*_WHO, "block"),
     "block_evicted": ("reason", "blocks"),
     "blocks_freed": (*_WHO, "reason", "blocks", "to", "before", "entries"),
-    "forked": (*_WHO, "sequences", "blocks", "copies_outputs"),
+    "forked": (*_WHO, "sequences", "blocks", "copies_outputs", "position"),
     "node_split": ("node", "new_parent", "num_blocks"),
     "preempted": (*_WHO, "reason", "by", "num_output_tokens", "position", "sequences"),
     "token_sampled": (*_WHO, "token"),

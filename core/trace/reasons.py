@@ -11,7 +11,8 @@ REASONS: dict[str, dict[str, str]] = {
         "empty_prompt": "There is no token to compute, so nothing could be sampled.",
         "prompt_too_long": "The prompt leaves no room for an answer within max_model_len.",
         "exceeds_pool": "Even alone, it would need more blocks than the pool has.",
-        "invalid": "It asks for more sequences than may ever run at once.",
+        "invalid": "It asks for more sequences than may run at once, or what it is to fork off "
+        "does not run, or has as many tokens as this one may have.",
     },
     "waiting": {
         "no_free_blocks": "Too few blocks are free for all its tokens beyond what others lack.",

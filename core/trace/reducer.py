@@ -236,17 +236,20 @@ class Reducer:
 
     def _on_forked(self, event: Json) -> None:
         first, *twins = event["sequences"]
-        place = self.running.index(first) + 1
+        if "position" in event:  # a request that arrives: the step has computed nothing yet
+            place = event["position"]
+            self.num_computed_tokens |= dict.fromkeys(twins, self.num_computed_tokens[first])
+        else:
+            place = self.running.index(first) + 1
+            self._units.pop(first, None)
+            self._twins.setdefault(first, [first]).extend(twins)
         self.running[place:place] = twins
-        self._units.pop(first, None)
-        self._twins.setdefault(first, [first]).extend(twins)
         table = self.block_tables.get(first, [])
         for twin in twins:
             if table:
                 self.block_tables[twin] = list(table)
-            for block in table:
-                if block != GIVEN_BACK:
-                    self._hold(block)
+            for block in (held for held in table if held != GIVEN_BACK):
+                self._hold(block)
             if event.get("copies_outputs"):
                 self.outputs[twin] = list(self.outputs[first])
 

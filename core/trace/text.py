@@ -62,6 +62,8 @@ def describe_event(event: Json) -> str:
     """One line: who, what, why."""
     kind = event["type"]
     who = event.get("sequence", event.get("request", ""))
+    if kind == "forked" and "position" in event:
+        who = f"{event['request']} off {who}"
     reason = event.get("reason")
     skip = {"type", "request", "sequence", "reason", "sequences", "keys", "parent_key", "before"}
     details = [f"{key} {value}" for key, value in event.items() if key not in skip]

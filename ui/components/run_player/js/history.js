@@ -53,6 +53,7 @@ export function tell(e, b) {
     case "blocks_freed":
       return e.to === "held" ? `${e.sequence} ${FREED[e.reason]}; others still read me.` : `${e.sequence} ${FREED[e.reason]}; I go to the ${e.to === "front" ? "front" : e.to === "back" ? "back" : "my place"} of the free order.`.replace("the my", "my");
     case "forked":
+      if (e.position !== undefined) return `${e.request} forks off ${e.sequence}: both tables name me.`;
       return `${e.request} forks: ${num(e.sequences.length)} tables name me.`;
     default:
       return null;

@@ -123,14 +123,17 @@ export const APPLY = {
     const unit = e.sequence ?? e.sequences[0];
     const table = st.tables.get(unit) || [];
     const first = st.seqs.get(unit);
-    st.running.splice(st.running.indexOf(unit), 1, ...e.sequences);
+    const arrives = e.position !== undefined; // a request that forks off a sequence of another
+    if (arrives) st.running.splice(e.position, 0, ...e.sequences.slice(1));
+    else st.running.splice(st.running.indexOf(unit), 1, ...e.sequences);
     for (const id of e.sequences) {
       st.units.set(id, [id]);
       if (id === unit) continue;
       // A beam that ends its text gets an id of its own; one that was pruned leaves its id to another.
       if (!st.seqs.has(id)) st.seqs.set(id, new Sequence(id, e.request, first.prompt));
       const twin = st.seqs.get(id);
-      Object.assign(twin, { computed: first.computed, status: "running", hit: first.hit, hitStep: first.hitStep, endStep: -1, endReason: null });
+      Object.assign(twin, { computed: first.computed, status: "running", endStep: -1, endReason: null });
+      if (!arrives) Object.assign(twin, { hit: first.hit, hitStep: first.hitStep });
       if (e.copies_outputs) twin.outputs = first.outputs.slice();
       if (table.length) st.tables.set(id, table.slice());
       for (const b of table) if (b >= 0) st.gain(b);

@@ -34,7 +34,11 @@ const REJECTED = {
   prompt_too_long: (e, c) =>
     `${who(e)} is refused: its prompt${c.prompt ? ` of ${plural(c.prompt, "token")}` : ""} leaves no room for an answer within ${plural(c.engine.max_model_len, "token")} (max_model_len).`,
   exceeds_pool: (e) => `${who(e)} is refused: at its longest it needs ${plural(e.needed ?? 0, "block")} and the whole pool has ${num(e.available ?? 0)}. It could never finish.`,
-  invalid: (e, c) => `${who(e)} is refused: it asks for ${plural(e.needed ?? 0, "sequence")} at once and no more than ${num(e.available ?? c.engine.max_num_seqs)} may run.`,
+  invalid: (e, c) => {
+    if (e.needed === undefined) return `${who(e)} is refused: what it is to fork off does not run with a token of its own, or has as many already as this one may have.`;
+    if (e.available === 0) return `${who(e)} is refused: ${plural(c.engine.max_num_seqs, "sequence")} run already, as many as may (max_num_seqs), and a fork cannot wait.`;
+    return `${who(e)} is refused: it asks for ${plural(e.needed, "sequence")} at once and no more than ${num(e.available ?? c.engine.max_num_seqs)} may run.`;
+  },
 };
 
 const ALLOCATED = {
@@ -135,6 +139,7 @@ export const SENTENCES = {
   blocks_freed: { finished: freed, preempted: freed, cancelled: freed, pruned: freed, duplicate: freed, window: freed },
   forked: (e) => {
     const n = e.sequences.length;
+    if (e.position !== undefined) return `${e.request} forks off ${e.sequence}: it starts with the same tokens. No block is copied: both tables name ${blocks(e.blocks ?? [])}.`;
     if (e.copies_outputs) return `${e.sequence} goes on in ${num(n)} ways: ${list(e.sequences)}. No block is copied: ${n === 2 ? "both" : `all ${num(n)}`} tables name ${blocks(e.blocks ?? [])}.`;
     return `${e.request} forks into ${list(e.sequences)}. No block is copied: ${n === 2 ? "both" : `all ${num(n)}`} tables name ${blocks(e.blocks ?? [])}.`;
   },
