@@ -87,11 +87,16 @@ def _lives(run: Json) -> Iterator[list[Alive]]:
     """Who waits or runs, after each step."""
     reducer = Reducer(run["header"])
     request_of: dict[str, str] = {}
+    arriving: list[str] = []  # a rejection follows the arrival at once
     for record in run["steps"]:
         reducer.apply_step(record)
         for event in record["events"]:
-            if event["type"] == "request_arrived" and "position" in event:
+            if event["type"] == "request_arrived":
                 request_of |= dict.fromkeys(event["sequences"], event["request"])
+                arriving = event["sequences"]
+            elif event["type"] == "request_rejected":
+                for name in arriving:
+                    del request_of[name]
             elif event["type"] in ("finished", "pruned"):
                 request_of.pop(event["sequence"], None)
         running = set(reducer.running)
@@ -252,8 +257,6 @@ def fork(run: Json, step: int, sequence: str) -> Scenario:
         "fork_of": sequence,
         "max_tokens": parent.max_tokens,
         "priority": parent.priority,
-        "cache_salt": parent.cache_salt,
-        "adapter": parent.adapter,
     }
     data = scenario.to_dict()
     data["requests"].append(spec)

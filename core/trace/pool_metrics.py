@@ -135,10 +135,13 @@ def lives(run: Json) -> dict[str, Life]:
         step = record["step"]
         for event in record["events"]:
             kind, name = event["type"], event.get("sequence")
-            if kind == "request_arrived" and "position" in event:
+            if kind == "request_arrived":
                 arrived[event["request"]] = step
                 owner |= dict.fromkeys(event["sequences"], event["request"])
-                queue.add(event["sequences"][0])
+                if "position" in event:  # a fork of another's sequence never waits
+                    queue.add(event["sequences"][0])
+            elif kind == "request_rejected":
+                del arrived[event["request"]]
             elif kind in ("admitted", "resumed", "finished"):
                 queue.discard(name)
                 if kind == "finished":

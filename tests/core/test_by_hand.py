@@ -19,7 +19,7 @@ from tests.scenario_gen import random_scenario
 
 Json = dict[str, Any]
 randoms = st.randoms(use_true_random=False)
-thorough = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+thorough = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def run_of(scenario: Scenario) -> Json:
@@ -78,7 +78,7 @@ def test_actions_leave_the_past_alone(rng: random.Random) -> None:
                 scenario.requests[-1].id
             )
         elif kind == "fork":
-            assert events(changed, step + 1, "request_arrived")
+            _forked(changed, step, scenario.requests[-1].id, one)
         elif kind == "cancel":
             assert one is not None
             ended = {e["sequence"]: e for e in events(changed, step + 1, "finished")}
@@ -87,6 +87,20 @@ def test_actions_leave_the_past_alone(rng: random.Random) -> None:
             assert one is not None
             _finished(changed, step, one)
         run = changed
+
+
+def _forked(run: Json, step: int, new: str, one: by_hand.Alive | None) -> None:
+    """It starts with all of the parent's tokens and blocks, unless too many run already."""
+    assert one is not None
+    rejected = [e for e in events(run, step + 1, "request_rejected") if e["request"] == new]
+    if rejected:
+        assert rejected[0]["reason"] == "invalid"
+        return
+    (event,) = [e for e in events(run, step + 1, "forked") if e["request"] == new]
+    assert event["sequences"] == [one.sequence, new]
+    assert event["blocks"]
+    at_most = [c for c in run["steps"][step + 1]["events"] if c["type"] == "block_copied"]
+    assert all(copy["src"] in event["blocks"] for copy in at_most if copy["sequence"] == new)
 
 
 def _finished(run: Json, step: int, one: by_hand.Alive) -> None:
@@ -159,6 +173,28 @@ def test_finish_writes_a_token_that_was_not_said_before() -> None:
     assert told(changed, 2) == told(run, 2)
     assert [e["sequence"] for e in events(changed, 2, "finished")] == ["A#1"]
     assert events(changed, 4, "finished")[0]["sequence"] == "A#0"
+
+
+def test_a_fork_shares_all_blocks_and_copies_one_when_it_writes(root: Path) -> None:
+    """A has 14 tokens, 13 of them computed: 4 blocks, the last with one token in it. The fork
+    brings every reference to 2. The first of the two to write copies the last block, the other
+    writes in place."""
+    run = run_of(built_in(root, "two-answers"))
+    scenario = by_hand.fork(run, 0, "A")
+    new = scenario.requests[-1].id
+    changed = simulate(scenario, keep_state=True).to_dict()
+    assert told(changed, 1) == told(run, 1)
+    (event,) = events(changed, 1, "forked")[:1]
+    assert event["sequences"] == ["A", new] and event["blocks"] == [0, 1, 2, 3]
+    (copy,) = events(changed, 1, "block_copied")
+    assert (copy["sequence"], copy["src"], copy["num_slots"]) == ("A", 3, 1)
+    state = changed["steps"][1]["state"]
+    assert state["block_tables"]["A"][:3] == state["block_tables"][new][:3] == [0, 1, 2]
+    assert state["ref_counts"]["3"] == state["ref_counts"][str(copy["dst"])] == 1
+    assert [state["ref_counts"][str(b)] for b in (0, 1, 2)] == [2, 2, 2]
+    assert state["outputs"][new][0] == state["outputs"]["A"][0]
+    again = simulate(by_hand.finish(changed, 2, new)).to_dict()
+    assert events(again, 3, "finished")[0]["sequence"] == new
 
 
 def test_who_can_be_acted_on(root: Path) -> None:

@@ -38,10 +38,15 @@ def test_the_series_are_those_of_the_states(given_scenario: dict[str, Any]) -> N
     computed: dict[str, int] = {}
     for k, record in enumerate(run["steps"]):
         state = record["state"]
+        forks = [event for event in record["events"] if event["type"] == "forked"]
+        for event in forks:  # of a running sequence: before the step computes
+            if "position" in event:
+                first, child = event["sequences"]
+                computed[child] = computed[first]
         for name, share in record["scheduled"].items():
             computed[name] = sum(share.values())
-        for event in record["events"]:
-            if event["type"] == "forked":
+        for event in forks:  # of a request into its answers: after it
+            if "position" not in event:
                 first = event["sequences"][0]
                 computed |= dict.fromkeys(event["sequences"], computed.get(first, 0))
         written = {
