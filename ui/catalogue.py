@@ -1,4 +1,5 @@
-"""The built-in scenarios: plain scenario files, and a list that says what each one shows."""
+"""The built-in scenarios: plain scenario files or workloads by number of blocks, and a list that
+says what each one shows."""
 
 from __future__ import annotations
 
@@ -11,18 +12,30 @@ from ui.paths import LESSONS, SCENARIOS
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """slug: its name in links, and the file's. shows, look: what it shows, and where to look."""
+    """slug: its name in links, and the file's. shows, look: what it shows, and where to look.
+    blocks: of a scenario that has no file but is made (see `core.pool_studies`); else 0."""
 
     slug: str
     group: str
     title: str
     shows: str
     look: str
+    blocks: int = 0
 
     @property
     def text(self) -> str:
         """The scenario file, as it is."""
+        if self.blocks:
+            return _made(self.blocks)
         return (SCENARIOS / f"{self.slug}.json").read_text(encoding="utf-8")
+
+
+@cache
+def _made(num_blocks: int) -> str:
+    from core.pool_studies import pool_scenario
+    from ui.forms import pretty
+
+    return pretty(pool_scenario(num_blocks))
 
 
 @cache

@@ -4,6 +4,10 @@ A choice is ``scenario:<slug>``, ``run:<name>``, ``own`` (the visitor's scenario
 file that the visitor brought). The address is read when someone arrives by a link and written
 whenever the choice changes, so the address always opens the picture one is looking at. A run file
 has no address: it exists on the visitor's side only.
+
+How it is looked at is in the address too: ``view`` (play, hand, size, paged), the block ``size``
+and the ``reserve`` that the studies are set to. ``base`` names the recorded run whose tokens a
+scenario of one's own is made of, for their texts.
 """
 
 from __future__ import annotations
@@ -23,9 +27,15 @@ FILE = "bp.file"
 STEP = "bp.step"
 BLOCK = "bp.block"
 NOTICE = "bp.notice"
+VIEW = "bp.view"
+SIZE = "bp.size"
+RESERVE = "bp.reserve"
+BASE = "bp.base"
 _SEEN = "bp.seen"
 _SELECT = "bp.select"
-_KEYS = ("scenario", "run", "own")
+_WHAT = ("scenario", "run", "own")
+_HOW = ("view", "size", "reserve", "base")
+_KEYS = (*_WHAT, *_HOW)
 _PLACE = ("step", "block")
 
 
@@ -38,6 +48,7 @@ def start() -> None:
         return
     state[NOTICE] = None
     state[STEP], state[BLOCK] = 0, None
+    state[VIEW], state[SIZE], state[RESERVE], state[BASE] = "play", None, "request", None
     state.setdefault(CHOICE, DEFAULT)
     try:
         target = links.read(params)
@@ -45,8 +56,10 @@ def start() -> None:
         _refuse(str(exc))
         return
     state[STEP], state[BLOCK] = target.step or 0, target.block
+    state[VIEW], state[SIZE], state[RESERVE] = target.view, target.size, target.reserve
     if target.own_text is not None:
         state[OWN] = target.own_text
+        state[BASE] = target.base if runs.recorded_path(target.base or "") else None
         state[CHOICE] = "own"
     elif target.run is not None:
         _take_run(target.run)
@@ -78,16 +91,32 @@ def _refuse(why: str) -> None:
 def choose(choice: str) -> None:
     """Change what is played; the picture starts at step 0."""
     st.session_state[CHOICE] = choice
-    st.session_state[STEP], st.session_state[BLOCK] = 0, None
     st.session_state[NOTICE] = None
+    go(0)
+
+
+def go(step: int) -> None:
+    """The picture starts at this step when it is drawn anew."""
+    st.session_state[STEP], st.session_state[BLOCK] = step, None
     for key in _PLACE:
         if key in st.query_params:
             del st.query_params[key]
+    if step:
+        st.query_params["step"] = str(step)
 
 
-def set_own(scenario: Scenario) -> None:
-    """Play a scenario of one's own."""
+def step_now() -> int:
+    """Where the reader stands, as far as the browser has told."""
+    try:
+        return links.read({"step": st.query_params.get("step", "0")}).step or 0
+    except links.LinkError:
+        return 0
+
+
+def set_own(scenario: Scenario, *, base: str | None = None) -> None:
+    """Play a scenario of one's own. base: the recorded run whose tokens it is made of."""
     st.session_state[OWN] = forms.pretty(scenario)
+    st.session_state[BASE] = base
     choose("own")
 
 
@@ -129,7 +158,7 @@ def current_run() -> runs.Played:
     if kind == "run":
         return runs.recorded(name)
     if kind == "own":
-        return runs.simulate(st.session_state[OWN])
+        return runs.simulate(st.session_state[OWN], base=st.session_state[BASE] or "")
     played: runs.Played = st.session_state[FILE][1]
     return played
 
@@ -169,6 +198,7 @@ def write_address() -> str | None:
             wanted["own"] = packed
     else:
         problem = "A run file from your disk has no link. Send the file."
+    wanted |= _how(kind)
     for key in _KEYS:
         if key in wanted:
             if st.query_params.get(key) != wanted[key]:
@@ -177,6 +207,26 @@ def write_address() -> str | None:
             del st.query_params[key]
     st.session_state[_SEEN] = wanted
     return problem
+
+
+def _how(kind: str) -> dict[str, str]:
+    """The parameters that say how it is looked at; what is usual is left out."""
+    state = st.session_state
+    out = {}
+    if state[VIEW] != "play":
+        out["view"] = state[VIEW]
+    if state[VIEW] == "size" and state[SIZE]:
+        out["size"] = str(state[SIZE])
+    if state[VIEW] == "paged" and state[RESERVE] != "request":
+        out["reserve"] = state[RESERVE]
+    if kind == "own" and state[BASE]:
+        out["base"] = state[BASE]
+    return out
+
+
+def link() -> dict[str, str]:
+    """What a link to the present picture needs, but for the step."""
+    return {k: st.query_params[k] for k in (*_KEYS, "level") if k in st.query_params}
 
 
 def _packed_own() -> str | None:

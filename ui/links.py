@@ -4,6 +4,9 @@
     ?run=two-answers          a recorded run
     ?own=eJyr…                a scenario of one's own, compressed into the link
     &step=3 &block=6          where to stand, and the block to look at
+    &view=hand                by hand; `size`: block sizes, `paged`: two allocators
+    &size=32 &reserve=request what those two are set to
+    &base=two-answers         the recorded run that `own` was changed from
     &present=1                the large type
 
 A link that is damaged, oversized or hostile gives one sentence and the default picture.
@@ -25,6 +28,11 @@ MAX_SCENARIO_BYTES = 256 * 1024
 """Most text that an `own` may expand to. A link of 6,000 characters could claim 4 MB."""
 
 
+VIEWS = ("play", "hand", "size", "paged")
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+RESERVES = ("request", "max_model_len")
+
+
 class LinkError(Exception):
     """The link cannot be read; the message is for the person who followed it."""
 
@@ -38,6 +46,10 @@ class Target:
     own_text: str | None = None
     step: int | None = None
     block: int | None = None
+    view: str = "play"
+    size: int | None = None
+    reserve: str = "request"
+    base: str | None = None
 
 
 def pack(scenario: Mapping[str, Any]) -> str | None:
@@ -88,9 +100,20 @@ def _number(params: Mapping[str, str], name: str) -> int | None:
     return int(raw)
 
 
+def _one_of(params: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
+    """One of a few words, the first where none is given."""
+    value = params.get(name, known[0])
+    if value not in known:
+        raise LinkError(f"This link asks for {name} {value[:20]!r}, and there is none.")
+    return value
+
+
 def read(params: Mapping[str, str]) -> Target:
     """What the address asks for. Raises LinkError."""
     step, block = _number(params, "step"), _number(params, "block")
+    size = _number(params, "size")
+    if size is not None and size not in SIZES:
+        raise LinkError(f"This link asks for blocks of {size} slots; there are 1, 2, 4 … 128.")
     given = [key for key in ("scenario", "run", "own") if key in params]
     if len(given) > 1:
         raise LinkError(f"This link names {' and '.join(given)} at once; it can name only one.")
@@ -100,6 +123,10 @@ def read(params: Mapping[str, str]) -> Target:
         own_text=unpack(params["own"]) if "own" in params else None,
         step=step,
         block=block,
+        view=_one_of(params, "view", VIEWS),
+        size=size,
+        reserve=_one_of(params, "reserve", RESERVES),
+        base=params.get("base"),
     )
 
 

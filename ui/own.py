@@ -77,7 +77,8 @@ def _run(text: str, where: str) -> None:
     except KVScopeError as exc:
         state[_ERROR] = (where, "", str(exc))
         return
-    choice.set_own(scenario)
+    edited = state[choice.CHOICE] == "own"
+    choice.set_own(scenario, base=state[choice.BASE] if edited else None)
     state[_SOURCE] = state[choice.OWN]
     fill(state[choice.OWN])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -12,22 +13,27 @@ from ui.kit import page
 
 
 @st.fragment
-def draw(played: runs.Played, *, present: bool) -> None:
-    """Play a run from the step that the link names.
+def draw(
+    played: runs.Played,
+    *,
+    present: bool,
+    compare: runs.Played | None = None,
+) -> None:
+    """Play a run, or two in step, from the step that the link names.
 
     A fragment: a step at which the reader stops goes into the address and redraws nothing else.
     """
     state = st.session_state
-    kept = ("scenario", "run", "own", "level")
-    link = {k: st.query_params[k] for k in kept if k in st.query_params}
+    other: dict[str, Any] = {} if compare is None else {"compare": compare.packed}
     shown = run_player(
         played.packed,
         key="player",
         step=state[choice.STEP],
         block=state[choice.BLOCK],
         present=present,
-        link=urlencode(link),
+        link=urlencode(choice.link()),
         title=played.header["scenario"].get("name") or None,
+        **other,
     )
     page.follow_present(shown.present, present)
     for name in ("step", "block"):

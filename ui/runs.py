@@ -15,6 +15,7 @@ from typing import Any
 
 import streamlit as st
 
+from core import by_hand
 from core.errors import KVScopeError, MismatchError, RunError, ScenarioError
 from core.scenario import Scenario
 from ui import catalogue, status
@@ -33,6 +34,9 @@ MAX_PROMPT_TOKENS = 400_000
 MAX_OUTPUT_TOKENS = 40_000
 MAX_LAST_STEP = 5_000
 """What one visitor may ask of a process that all of them share."""
+
+END = {str(by_hand.END): "⟨stop⟩"}
+"""The text of the token that ends a sequence by hand."""
 
 LIVE_FILE_NOTE = (
     "This run comes from your file. It is a part of a live engine's life, beside requests of "
@@ -114,8 +118,9 @@ def check_size(scenario: Scenario) -> None:
 
 
 @st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
-def simulate(text: str) -> Played:
-    """Run a scenario without a model. Raises ScenarioError."""
+def simulate(text: str, base: str = "") -> Played:
+    """Run a scenario without a model. base: a recorded run that knows the texts of its tokens.
+    Raises ScenarioError."""
     from core.simulate import simulate as run_here
     from ui import worker
 
@@ -125,8 +130,11 @@ def simulate(text: str) -> Played:
     run = (worker.simulate(scenario) if large else run_here(scenario)).to_dict()
     known = catalogue.words()
     texts = run["header"].setdefault("token_text", {})
+    if base:
+        known = recorded(base).header.get("token_text", {})
+    known = {**END, **known}
     for token in _token_ids(run):
-        if token not in texts and token in known:
+        if token in known and (base or token not in texts):
             texts[token] = known[token]
     return Played.of(run)
 

@@ -6,7 +6,7 @@ import html
 
 import streamlit as st
 
-from ui import catalogue, choice
+from ui import catalogue, choice, runs
 
 
 def about(chosen: str) -> None:
@@ -14,6 +14,13 @@ def about(chosen: str) -> None:
     kind, _, name = chosen.partition(":")
     entry = catalogue.entries().get(name) if kind == "scenario" else None
     said = catalogue.recorded().get(name) if kind == "run" else None
+    base = st.session_state[choice.BASE] if kind == "own" else None
+    if base:
+        title = next((r.title for r in runs.list_recorded() if r.name == base), base)
+        said = {
+            "shows": f"Made of the recorded run “{title}”: its tokens are the script now.",
+            "look": "No model runs: the scheduler and the block manager go on by themselves.",
+        }
     if kind == "file":
         said = {"shows": choice.file_note(), "look": ""}
     if entry is not None:

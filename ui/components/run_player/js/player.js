@@ -251,6 +251,8 @@ export class Player extends Playback {
     if (keep) this.root.querySelector(`[data-key="${CSS.escape(keep)}"]`)?.focus({ preventScroll: true });
     this.links.settled = false;
     this.links.show();
+    // For what stands beside the player on a page and follows it.
+    this.host.dispatchEvent(new CustomEvent("kv-step", { bubbles: true, composed: true, detail: { step: this.k } }));
   }
 
   drawSide() {
