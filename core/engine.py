@@ -342,6 +342,7 @@ class Engine:
             token_text=self.runner.token_text(sorted(used)),
             eos_token_ids=sorted(self.runner.eos_token_ids),
             kv_bytes_per_token=self.runner.kv_bytes_per_token,
+            kv_cache_bytes=self.runner.kv_cache_bytes,
             sliding_window=self.runner.sliding_window,
         )
 

@@ -114,6 +114,11 @@ class Runner(Protocol):
         ...
 
     @property
+    def kv_cache_bytes(self) -> int | None:
+        """Bytes that the pool's tensors take; None without a model."""
+        ...
+
+    @property
     def sliding_window(self) -> int | None:
         """W if every layer sees only the last W tokens, the newest included; None: all tokens."""
         ...
@@ -184,6 +189,10 @@ class ScriptedRunner:
 
     @property
     def kv_bytes_per_token(self) -> int | None:
+        return None
+
+    @property
+    def kv_cache_bytes(self) -> int | None:
         return None
 
     @property

@@ -143,6 +143,7 @@ def describe_model(runner: Any) -> dict[str, Any]:
         "num_key_value_heads": config.num_key_value_heads,
         "head_dim": config.head_dim,
         "kv_bytes_per_token": runner.kv_bytes_per_token,
+        "kv_cache_bytes": runner.kv_cache_bytes,
         "eos_token_ids": sorted(runner.eos_token_ids),
     }
 

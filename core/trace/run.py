@@ -41,8 +41,9 @@ class Run:
 
     header: scenario with defaults, label, source (device, dtype, model), versions, revision,
     recorded_at, host, prompts (token ids by request), token_text (display text by token id),
-    eos_token_ids, kv_bytes_per_token, sliding_window (tokens that
-    every layer of the model sees; None: all). steps: JSON records. results: by sequence.
+    eos_token_ids, kv_bytes_per_token, kv_cache_bytes (what the pool's tensors take; None without a
+    model), sliding_window (tokens that every layer of the model sees; None: all). steps: JSON
+    records. results: by sequence.
     """
 
     header: Json
@@ -132,6 +133,7 @@ def make_header(
     token_text: dict[int, str],
     eos_token_ids: list[int],
     kv_bytes_per_token: int | None,
+    kv_cache_bytes: int | None,
     sliding_window: int | None,
 ) -> Json:
     """A run's header; says where, when and by which code it was made."""
@@ -151,6 +153,7 @@ def make_header(
         "token_text": {str(token): text for token, text in token_text.items()},
         "eos_token_ids": eos_token_ids,
         "kv_bytes_per_token": kv_bytes_per_token,
+        "kv_cache_bytes": kv_cache_bytes,
         "sliding_window": sliding_window,
     }
 
