@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,10 +36,39 @@ _LOST: Final = {"restored", "compute", "unit", "needs"}
 LEDGER: Final = Path(__file__).resolve().parents[2] / "lessons" / "claims.json"
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text that makes claims. author, reference: empty where the ledger has none."""
+
+    title: str
+    author: str = ""
+    reference: str = ""
+
+    @property
+    def credit(self) -> str:
+        """Title, author and reference in one line."""
+        return ", ".join(filter(None, (self.title, self.author, self.reference)))
+
+
 def load(path: Path = LEDGER) -> tuple[Claim, ...]:
     """The claims of a ledger file, in its order. Raises SizingError with the path in the file."""
+    return read(_file(path))
+
+
+def sources(path: Path = LEDGER) -> dict[str, Source]:
+    """The texts that a ledger file judges, by the name that its claims give them."""
+    whole = _object(_file(path), "ledger", {"schema", "sources", "claims"}, set())
+    out = {}
+    for name, given in _object(whole["sources"], "sources", set(SOURCES), set()).items():
+        where = f"sources.{name}"
+        fields = _object(given, where, {"title"}, {"author", "reference"})
+        out[name] = Source(**{key: _text(text, f"{where}.{key}") for key, text in fields.items()})
+    return out
+
+
+def _file(path: Path) -> Any:
     try:
-        return read(jsonio.loads(path.read_bytes()))
+        return jsonio.loads(path.read_bytes())
     except OSError as error:
         raise SizingError("", f"cannot read {path.name}: {error.strerror or error}") from None
     except InputFileError as error:

@@ -1,0 +1,77 @@
+"""The ledger's instrument on its page: votes come in here, and what may be seen goes out."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui.claims import ledger, place, votes
+from ui.components.ledger import answers, list_claims
+from ui.kit import page
+
+PLACE, NOTICE, BALLOT, OPEN = "claims.place", "claims.notice", "claims.ballot", "claims.open"
+_WRITTEN, _LIST = "claims.written", "claims.list"
+
+
+def ballot() -> votes.Ballot:
+    """What this visitor has voted so far."""
+    found: votes.Ballot = st.session_state.get(BALLOT, votes.EMPTY)
+    return found
+
+
+def start() -> None:
+    """Take over what the address asks for, if someone has just arrived by it."""
+    state = st.session_state
+    asked = {name: st.query_params[name] for name in place.NAMES if name in st.query_params}
+    if PLACE in state and (not asked or asked == state.get(_WRITTEN)):
+        return
+    found, state[NOTICE] = place.read(asked)
+    state[BALLOT] = votes.Ballot(ballot().cast, all="show" in found)
+    state[OPEN] = found.get("claim")
+    state[PLACE], state[_WRITTEN] = found, asked
+
+
+def _ask() -> None:
+    """A claim was opened, perhaps with a vote. A made-up one changes nothing."""
+    sent = st.session_state[_LIST].ask
+    if not isinstance(sent, dict) or sent.get("id") not in ledger.known():
+        return
+    st.session_state[OPEN] = sent["id"]
+    st.session_state[BALLOT] = ballot().vote(sent["id"], sent.get("vote"))
+
+
+def _show_all() -> None:
+    wish = st.session_state[_LIST].all
+    if isinstance(wish, bool):
+        st.session_state[BALLOT] = votes.Ballot(ballot().cast, all=wish)
+
+
+@st.fragment
+def draw(*, present: bool) -> None:
+    """A fragment: an opened claim, a vote and a filter draw nothing else of the page again."""
+    state = st.session_state
+    shown = list_claims(
+        {**ledger.rows(), "place": state[PLACE], "present": present},
+        key=_LIST,
+        on_ask=_ask,
+        on_all=_show_all,
+    )
+    answers(votes.shown(ballot(), state[OPEN]), key="claims.answers")
+    page.follow_present(shown.present, present)
+    _write_address(shown.get("place"))
+
+
+def _write_address(said: object) -> None:
+    state = st.session_state
+    wanted = place.written(said if said is not None else state[PLACE])
+    if ballot().all:
+        wanted["show"] = "all"
+    else:
+        wanted.pop("verdict", None)
+    if wanted == state[_WRITTEN]:
+        return
+    state[_WRITTEN] = wanted
+    for name in place.NAMES:
+        if name in wanted:
+            st.query_params[name] = wanted[name]
+        elif name in st.query_params:
+            del st.query_params[name]
