@@ -88,7 +88,7 @@ export class Player extends Playback {
     this.sideBox = el("div", "insphold", this.inspector.root);
     this.side = el("aside", "side", el("div", "", this.sideBox, el("h3", "logh", "What happened in this step"), this.log.root));
     this.bar = el("div", "player", this.controls.root, this.tracks, this.controls.sheet);
-    this.grid = el("div", "grid", ...this.panes.map((p) => p.root), this.side);
+    this.grid = el("div", "grid");
     this.root = el("section", "kv", el("div", "panel", this.header.root, this.difference.root, this.grid, this.bar), this.legend, this.tree.root, this.tables.root);
     this.root.setAttribute("aria-label", "Run player");
     this.live = el("div", "sr");
@@ -195,6 +195,7 @@ export class Player extends Playback {
     });
     const begin = this.panes[0];
     if (Number.isInteger(data.block) && data.block < begin.info.n) Object.assign(begin, { sel: data.block, userSel: true });
+    this.grid.replaceChildren(...this.panes.slice(0, opened.length).map((p) => p.root), this.side);
     this.root.classList.toggle("two", this.runs.length > 1);
     this.timelines[1].root.hidden = this.runs.length < 2;
     this.header.choices(this.runs.map((r) => r.info));
