@@ -57,6 +57,7 @@ def course(words: Lesson) -> None:
     pages = {
         "prefill_decode": nav.prefill_decode(),
         "block_pool": nav.block_pool(),
+        "prefix_cache": nav.prefix_cache(),
         "quiz": nav.quiz(),
     }
     st.html(
