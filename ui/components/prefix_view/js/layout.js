@@ -125,11 +125,11 @@ function countBelow(id, kids) {
 }
 
 // The most detailed level at which a picture of this size can be looked at in a pane: `most` boxes,
-// and no more than about two screens to scroll sideways.
-export function levelFor(cols, count, paneWidth, sizes, most) {
+// and no more than about this many screens to scroll sideways.
+export function levelFor(cols, count, paneWidth, sizes, most, screens = 2.4) {
   for (let level = 0; level < sizes.length - 1; level++) {
     const wide = cols * (sizes[level].w + sizes[level].gx);
-    if (count <= most[level] && wide <= paneWidth * (2.4 + level)) return level;
+    if (count <= most[level] && wide <= paneWidth * (screens + level)) return level;
   }
   return sizes.length - 1;
 }

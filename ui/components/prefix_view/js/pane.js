@@ -43,6 +43,7 @@ export class Pane {
     this.root.setAttribute("aria-label", title);
     this.boxes = new Map();
     rove(this.area, () => this.grid());
+    rove(this.who, () => [...this.who.querySelectorAll(".evl")].map((l) => [...l.querySelectorAll("button")]).filter((r) => r.length));
   }
 
   load(side, level) {
@@ -130,8 +131,14 @@ export class Pane {
     const rest = order.length - CHIPS;
     const sums = el("span", "say muted sums", `evictable `, el("b", "mono", num(state.idleCached * bs)), " + protected ", el("b", "mono", num(inUse * bs)), " = cached ", el("b", "mono", num(state.numCached * bs)), " tokens");
     const free = before ? `${plural(before, "free block goes", "free blocks go")} before any of these. ` : "";
+    const at = this.area.getRootNode().activeElement;
+    const focused = at && this.who.contains(at) ? at.dataset.b : null;
     const list = el("div", "evl", ...order.slice(0, CHIPS).map(chip), ...(rest > 0 ? [el("span", "say muted", `and ${num(rest)} more`)] : []));
     const held = inUse ? el("div", "evl", el("span", "say muted", "locked:"), ...locked.slice(0, CHIPS).map((b) => chip(b, null)), ...(inUse > CHIPS ? [el("span", "say muted", `and ${num(inUse - CHIPS)} more`)] : [])) : "";
     this.who.replaceChildren(el("div", "evh", el("b", "", "Who goes first if a block is needed"), sums), el("p", "say muted", `${free}${order.length ? `By ${policyWords(info.engine)}:` : state.numCached ? "No cached block can go: all are in use." : ""}`), list, held);
+    const chips = [...this.who.querySelectorAll("button")];
+    const stop = chips.find((c) => c.dataset.b === focused) ?? chips[0];
+    for (const c of chips) c.tabIndex = c === stop ? 0 : -1;
+    if (focused !== null) stop?.focus({ preventScroll: true });
   }
 }

@@ -130,7 +130,7 @@ export class PrefixView {
     const width = this.panes[0].area.clientWidth || 520;
     const [chain, tree] = this.sides;
     this.panes[0].load(chain, levelFor(chain.size.cols, chain.size.blocks, width, CARD, [40, 260]));
-    this.panes[1].load(tree, levelFor(tree.size.depths, tree.size.nodes, width, NODE, [24, 120]));
+    this.panes[1].load(tree, levelFor(tree.size.depths, tree.size.nodes, width, NODE, [24, 120], 3.2));
     this.strip.load(this.info);
     this.timeline.load(this.info, this.last + 1);
     this.timeline.name(null);

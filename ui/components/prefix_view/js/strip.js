@@ -1,6 +1,7 @@
 // The prompt of the request at hand, block by block: what was found, where the match ended, what is
 // computed.
 import { badge, paint } from "../../run_player/js/badge.js";
+import { rove } from "../../run_player/js/keyboard.js";
 import { button, el, num, plural } from "../../run_player/js/util.js";
 import { hitSentence, lookAt, whySentence } from "./looks.js";
 
@@ -18,6 +19,7 @@ export class Strip {
     this.row.setAttribute("aria-label", "The prompt in blocks");
     this.says = el("p", "stripsays");
     this.open = new Set();
+    rove(this.row, () => [[...this.row.querySelectorAll("button")]]);
     this.root = el("section", "stripbox", el("div", "striptop", this.head, this.follow), this.row, this.says);
   }
 
@@ -47,7 +49,13 @@ export class Strip {
     cut.setAttribute("aria-hidden", "true");
     out.push(...this.run(cells.slice(0, look.hit_blocks), look, "hit"));
     if (look.hit_blocks < count) out.push(cut, ...this.run(cells.slice(look.hit_blocks), look, "miss"));
+    const at = this.row.getRootNode().activeElement;
+    const held = at && this.row.contains(at) ? at.dataset.b ?? "" : null;
     this.row.replaceChildren(...out);
+    const cellsNow = [...this.row.querySelectorAll("button")];
+    const stop = cellsNow.find((c) => held && c.dataset.b === held) ?? cellsNow[0];
+    for (const c of cellsNow) c.tabIndex = c === stop ? 0 : -1;
+    if (held !== null) stop?.focus({ preventScroll: true });
     this.says.replaceChildren(el("b", "", hitSentence(look)), ` ${whySentence(look, bs)}`);
   }
 
