@@ -21,6 +21,10 @@ def block_pool() -> Any:
     )
 
 
+def batching() -> Any:
+    return st.Page(PAGES / "batching.py", title="Batching", url_path="batching")
+
+
 def prefill_decode() -> Any:
     return st.Page(
         PAGES / "prefill_decode.py",
@@ -38,6 +42,6 @@ def sections() -> dict[str, list[Any]]:
     return {
         "Start": [home()],
         "Understand": [prefill_decode()],
-        "Memory": [block_pool()],
+        "Memory": [block_pool(), batching()],
         "Keep": [quiz()],
     }
