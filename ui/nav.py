@@ -39,6 +39,7 @@ class Place:
 COURSE = (
     Place("prefill_decode", "Prefill and decode", "Understand", plays=True),
     Place("block_pool", "Block pool", "Memory", plays=True),
+    Place("batching", "Batching", "Memory"),
     Place("prefix_cache", "Prefix cache", "Memory"),
     Place("quiz", "Quiz", "Keep", mastery="four-questions"),
 )

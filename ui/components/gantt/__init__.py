@@ -46,12 +46,9 @@ class Lane:
     serving: str
 
 
-def gantt(
-    lanes: list[Lane], *, key: str, title: str, place: dict[str, Any], link: str, present: bool
-) -> Any:
+def gantt(lanes: list[Lane], *, key: str, title: str, place: dict[str, Any], present: bool) -> Any:
     """Mount it. place: where the link stands: step, request, axis ("steps" or "ms"), and the
-    targets ttft and gap, each None for the default. link: the query that the copied link begins
-    with.
+    targets ttft and gap, each None for the default.
 
     Returns `.place` (the same with what the reader has changed, or None) and `.present` (true or
     false for one rerun after the button).
@@ -63,7 +60,6 @@ def gantt(
             {"name": lane.name, "run": lane.packed.text, "serving": lane.serving} for lane in lanes
         ],
         "place": place,
-        "link": link,
         "present": present,
     }
     return _mount(key=key, data=data, on_place_change=_noop, on_present_change=_noop)

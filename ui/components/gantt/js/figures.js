@@ -4,12 +4,17 @@ import { goodput, nearestStop, stops } from "./measure.js";
 import { bare, shareOf, time } from "./words.js";
 
 const P = ["p50", "p90", "p99"];
+const LOOSE = 4; // the gap that is asked for at first, in usual gaps
 
 // [name, value(lane) → [shown, derivation]]; `unit` and the targets are those of the picture.
 function figuresOf(unit, targets) {
   const inUnit = (s) => (unit === "ms" ? s.in_us : s.in_steps);
-  const three = (d) => P.map((p) => bare(d[p], unit)).join(" / ");
-  const rank = (what, n) => `${what} at the 50th, 90th and 99th percentile of ${num(n)}: the smallest value that so many percent do not exceed.`;
+  const ranks = (name, kind, what, n) =>
+    P.map((p) => [
+      `${name} ${p}${suffix}`,
+      ({ summary: s }) => [bare(inUnit(s)[kind][p], unit), `${what}: the smallest of ${num(n(s))} values that ${p.slice(1)} % of them do not exceed (nearest rank).`],
+    ]);
+  const suffix = unit === "ms" ? ", ms" : ", steps";
   const rows = [
     ["Steps", ({ summary: s }) => [num(s.steps), `${num(s.output_tokens)} tokens of ${num(s.sequences)} answers in ${num(s.steps)} steps.`]],
     [
@@ -24,17 +29,16 @@ function figuresOf(unit, targets) {
   if (unit === "ms") {
     rows.push(["Tokens a second", ({ summary: s }) => [((1e6 * s.output_tokens) / s.duration_us).toFixed(1), `${num(s.output_tokens)} answer tokens ÷ ${(s.duration_us / 1e6).toFixed(2)} s.`]]);
   }
-  const suffix = unit === "ms" ? ", ms" : ", steps";
   rows.push(
-    [`First token p50 / p90 / p99${suffix}`, ({ summary: s }) => [three(inUnit(s).ttft), rank("Time from arrival to first token", s.sequences)]],
-    [`Gap p50 / p90 / p99${suffix}`, ({ summary: s }) => [three(inUnit(s).gap), rank("Time between two tokens of an answer", inUnit(s).num_gaps)]],
+    ...ranks("First token", "ttft", "Time from arrival to first token", (f) => f.sequences),
+    ...ranks("Gap", "gap", "Time between two tokens of an answer", (f) => inUnit(f).num_gaps),
     [`Longest gap${suffix}`, ({ summary: s }) => [bare(inUnit(s).worst_gap, unit), "The longest time that anybody waited for a next token."]],
     [
       "Goodput",
       (serving) => {
         const g = goodput(serving, targets, unit);
         const rate = unit === "ms" ? `${g.rate.toFixed(2)} a second` : `${g.rate.toFixed(1)} in 100 steps`;
-        return [`${num(g.met)} of ${num(g.of)} (${percent(g.met, g.of)})`, `${num(g.met)} of ${num(g.of)} got the first token within ${time(targets.ttft, unit)} and every later one within ${time(targets.gap, unit)}: ${rate}.`, rate];
+        return [`${num(g.met)} of ${num(g.of)}`, `${num(g.met)} of ${num(g.of)} got the first token within ${time(targets.ttft, unit)} and every later one within ${time(targets.gap, unit)}: ${rate}.`, `${percent(g.met, g.of)}, ${rate}`];
       },
     ],
   );
@@ -70,20 +74,21 @@ export class Figures {
     return { root, input, out, list: [1] };
   }
 
-  // In microseconds where a model ran, in steps where none did. A target that no link names begins
-  // in the middle of what the runs show.
+  // In microseconds where a model ran, in steps where none did. A target that no link names begins at
+  // the median first token, and at a few times the median gap.
   load(lanes, unit, given) {
     this.unit = unit;
     const all = lanes.flatMap((l) => l.serving.rows.filter((r) => r.first_token !== null));
     const of = { ttft: all.map((r) => (unit === "ms" ? r.ttft_us : r.ttft_steps)), gap: all.map((r) => (unit === "ms" ? r.worst_gap_us : r.worst_gap_steps) ?? 0) };
+    const middle = of.ttft.toSorted((a, b) => a - b)[Math.floor(of.ttft.length / 2)] ?? 1;
+    const usual = Math.max(...lanes.map((l) => (unit === "ms" ? l.serving.summary.in_us : l.serving.summary.in_steps).gap.p50 ?? 1));
+    const begin = { ttft: middle, gap: LOOSE * usual };
     const targets = {};
     for (const name of ["ttft", "gap"]) {
       const one = this[name];
-      one.list = stops(of[name], unit === "steps");
+      one.list = stops([...of[name], begin[name]], unit === "steps");
       one.input.max = String(one.list.length - 1);
-      const sorted = of[name].toSorted((a, b) => a - b);
-      const middle = sorted[Math.floor(sorted.length / 2)] ?? 1;
-      targets[name] = given[name] ? given[name] * (unit === "ms" ? 1000 : 1) : one.list[nearestStop(one.list, middle * 1.2)];
+      targets[name] = given[name] ? given[name] * (unit === "ms" ? 1000 : 1) : one.list.find((v) => v >= begin[name]) ?? one.list.at(-1);
     }
     return targets;
   }

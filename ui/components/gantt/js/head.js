@@ -58,16 +58,14 @@ export class Head {
     this.presentButton.setAttribute("aria-pressed", String(on));
   }
 
+  // The address has the study and its settings; where the reader stands is newer here.
   url() {
-    const { player } = this;
     const url = new URL(window.location.href);
-    url.search = player.data.link;
     url.hash = "";
-    const { step, request, axis, ttft, gap } = player.place();
-    url.searchParams.set("step", String(step));
-    if (request !== null) url.searchParams.set("request", request);
-    if (axis === "ms") url.searchParams.set("axis", axis);
-    for (const [name, value] of [["ttft", ttft], ["gap", gap]]) if (value !== null) url.searchParams.set(name, String(value));
+    for (const [name, value] of Object.entries(this.player.place())) {
+      if (value === null) url.searchParams.delete(name);
+      else url.searchParams.set(name, String(value));
+    }
     return url.toString();
   }
 

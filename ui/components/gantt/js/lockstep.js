@@ -141,20 +141,19 @@ export class Lockstep {
 
   // Sizes are read here, pictures drawn, and everything put where it stands.
   layout() {
-    const width = Math.floor(this.pictures.clientWidth);
+    const width = Math.floor(this.lanes[0].root.clientWidth);
     if (width < 60) return;
     const u = this.colors.scale;
-    const gutter = (width < 420 * u ? 32 : 52) * u;
+    const gutter = (width < 420 * u ? 42 : 52) * u;
     const unit = this.unit;
     const worst = Math.max(...this.lanes.map((l) => (unit === "ms" ? l.serving.summary.in_us : l.serving.summary.in_steps).worst_gap ?? 1));
     const span = this.axis === "ms" ? Math.max(...this.lanes.map((l) => l.serving.summary.duration_us)) : this.last + 1;
     const rowsDrawn = Math.max(...this.lanes.map((l) => l.picture.used));
-    const inner = width - 2;
     for (const lane of this.lanes) {
-      lane.draw({ width: inner, u, unit, axis: this.axis, span, gutter, topGap: worst * 1.08, rowsDrawn, pictures: this.lanes.length }, this.mostTokens);
+      lane.draw({ width, u, unit, axis: this.axis, span, gutter, topGap: unit === "ms" || worst > 1 ? worst * 1.08 : 0, rowsDrawn, pictures: this.lanes.length, present: this.present }, this.mostTokens);
     }
     const track = this.lanes[0]?.track.root;
-    this.size = { track: inner - gutter, trackHeight: track?.clientHeight ?? 0 };
+    this.size = { track: width - gutter, trackHeight: track?.clientHeight ?? 0 };
     for (const b of this.axisButtons) b.setAttribute("aria-pressed", String(b.dataset.axis === this.axis));
     this.drawTargets();
     this.draw();

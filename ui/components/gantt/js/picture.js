@@ -8,7 +8,8 @@ import { ticks } from "../../live_run/js/scales.js";
 import { Axis, gapsByStep, queueOf } from "./measure.js";
 import { bare, time } from "./words.js";
 
-const QUEUE_LANES = 6;
+const QUEUE_LANES = 5;
+const SPIKE = 2; // a gap so many times the usual one is named in the picture
 
 export class Picture {
   // lane: {name, info, serving}; id: tells its patterns from those of the other pictures.
@@ -23,13 +24,14 @@ export class Picture {
     this.finds = new Map();
   }
 
-  // shared: {width, u, unit, axis, span, gutter, topGap, most rows of all pictures}
+  // shared: {width, u, unit, axis, span, gutter, rowsDrawn, pictures, present, topGap: what the height of the
+  // gaps stands for, 0 where every gap is a single step and there is nothing to see}
   draw(shared) {
     Object.assign(this, shared);
     const { u, root, gutter } = this;
     const { places, steps } = this.lane.serving.summary;
     this.axisX = new Axis(shared.axis, this.lane.serving.ends_us, shared.span, this.width - gutter);
-    this.rowH = (shared.rowsDrawn > 12 ? 14 : shared.rowsDrawn > 6 ? 19 : 25) * u;
+    this.rowH = (shared.rowsDrawn > 12 ? 14 : shared.rowsDrawn > 6 || shared.present ? 19 : 25) * u;
     root.replaceChildren();
     this.defs = svg("defs", {}, root);
     this.patterns();
@@ -44,10 +46,10 @@ export class Picture {
     if (rest > 0) {
       svg("rect", { x: gutter, y, width: this.x(steps) - gutter, height: 6 * u, class: "empty", fill: `url(#${this.id}-empty)` }, root);
       this.label(rest > 1 ? `${this.used + 1}–${places}` : num(places), y + 3 * u);
-      y += 10 * u;
+      y += 15 * u;
     }
     if (this.queue.lanes) y = this.waiting(y + 3 * u);
-    y = this.gaps(y + 4 * u);
+    if (this.topGap) y = this.gaps(y + 4 * u);
     this.ruler(y);
     this.height = y + 16 * u;
     this.cursor = svg("rect", { y: 0, height: y, class: "cursor", rx: 2 }, root);
@@ -110,32 +112,41 @@ export class Picture {
         if (kind !== "held" && kind !== "stalled") svg("rect", { x, y: y + h - 5 * u, width: w, height: 5 * u, fill: `url(#${this.id}-h${c})` }, g);
         k += n;
       }
-      this.badge(g, sequence, this.x(start), y, this.x(k) - this.x(start), h);
-      this.marks(g, sequence, start, k, y, h);
+      // What is computed again keeps its pattern: the letter comes after it.
+      const from = kinds[0][0] === "again" ? start + kinds[0][1] : start;
+      const clear = this.x(from) + this.badge(g, sequence, this.x(from), y, this.x(k) - this.x(from), h);
+      this.marks(g, sequence, start, k, y, h, clear);
     }
   }
 
+  // The letter where there is room for it; returns how wide it is.
   badge(g, sequence, x, y, room, h) {
     const { u, lane } = this;
     const words = lane.info.letter(sequence) + sequence.slice(requestOf(sequence).length);
     const w = (words.length * 7.2 + 6) * u;
-    if (room < w || h < 13 * u) return;
+    if (room < w || h < 13 * u) return 0;
     svg("rect", { x, y, width: w, height: h - 5 * u, class: "chip" }, g);
     svg("text", { x: x + w / 2, y: y + (h - 5 * u) / 2 + 4.2 * u, "text-anchor": "middle", class: "letter" }, g).textContent = words;
+    return w;
   }
 
-  marks(g, sequence, start, end, y, h) {
+  // clear: where the letter ends; a mark before it keeps below it.
+  marks(g, sequence, start, end, y, h, clear) {
     const { u } = this;
     const row = this.rows.get(sequence);
     const first = row.first_token;
-    if (first !== null && first >= start && first < end) svg("line", { x1: this.x(first + 1), x2: this.x(first + 1), y1: y - u, y2: y + h + u, class: "first" }, g);
+    if (first !== null && first >= start && first < end) {
+      const x = this.x(first + 1);
+      svg("line", { x1: x, x2: x, y1: x < clear ? y + h - 5 * u : y - u, y2: y + h + u, class: "first" }, g);
+    }
     if (row.preempted.includes(end)) svg("path", { d: `M${this.x(end)} ${y}l${6 * u} ${h / 2 - 2 * u}l${-6 * u} ${h / 2 - 2 * u}z`, class: "away" }, g);
   }
 
   waiting(y) {
     const { u, root, queue, lane } = this;
-    const each = (queue.lanes > QUEUE_LANES ? Math.max(2.5, (QUEUE_LANES * 9) / queue.lanes) : 10) * u;
-    this.label(this.gutter > 40 * u ? "queue" : "q", y + each / 2);
+    const high = this.present ? 10 : 15;
+    const each = (queue.lanes > QUEUE_LANES ? Math.max(2.5, (QUEUE_LANES * 0.8 * high) / queue.lanes) : high) * u;
+    this.label(this.gutter > 45 * u ? "queue" : "q", y + each / 2);
     for (const span of queue.spans) {
       const c = lane.info.color(span.sequence);
       const g = svg("g", { class: `wait c${c}`, "data-s": span.sequence }, root);
@@ -143,7 +154,7 @@ export class Picture {
       const w = Math.max(0.8, this.x(span.to) - x);
       const top = y + span.lane * each;
       svg("rect", { x, y: top, width: w, height: each - 1.5 * u, class: "waiting" }, g);
-      if (each >= 9 * u && w > 12 * u) svg("text", { x: x + 3 * u, y: top + each - 3 * u, class: "tiny" }, g).textContent = lane.info.letter(span.sequence);
+      if (each >= 15 * u && w > 12 * u) svg("text", { x: x + 3 * u, y: top + each - 3.5 * u, class: "tiny" }, g).textContent = lane.info.letter(span.sequence);
     }
     return y + queue.lanes * each + 2 * u;
   }
@@ -151,7 +162,7 @@ export class Picture {
   // The longest gap of each step, with the target; above the tallest, whose it is.
   gaps(y) {
     const { u, root, unit } = this;
-    const h = (this.pictures > 2 ? 38 : 50) * u;
+    const h = (this.present ? 28 : this.pictures > 2 ? 38 : 50) * u;
     const base = y + h + 12 * u;
     const byStep = (this.byStep = gapsByStep(this.lane.serving, unit));
     this.gapY = (v) => base - Math.min(1, v / this.topGap) * h;
@@ -160,7 +171,7 @@ export class Picture {
       svg("line", { x1: this.gutter, x2: this.width, y1: this.gapY(v), y2: this.gapY(v), class: v ? "grid" : "axis" }, root);
       if (v) svg("text", { x: this.gutter - 7 * u, y: this.gapY(v) + 4 * u, "text-anchor": "end", class: "v small" }, root).textContent = bare(v, unit);
     }
-    svg("text", { x: this.gutter - 7 * u, y: base + 1 * u, "text-anchor": "end", class: "n small" }, root).textContent = this.gutter > 40 * u ? "gap" : "";
+    svg("text", { x: this.gutter - 7 * u, y: base + 1 * u, "text-anchor": "end", class: "n small" }, root).textContent = this.gutter > 45 * u ? "gap" : "";
     this.gapBars = byStep.map((all, k) => {
       if (!all.length) return null;
       const most = Math.max(...all.map((g) => g.gap));
@@ -174,8 +185,14 @@ export class Picture {
     this.line = svg("line", { x1: this.gutter, x2: this.width, class: "target" }, root);
     this.lineWords = svg("text", { x: this.width - 2 * u, "text-anchor": "end", class: "n small target" }, root);
     const peak = byStep.reduce((best, all, k) => (this.gapBars[k] && this.gapBars[k].most > (best < 0 ? 0 : this.gapBars[best].most) ? k : best), -1);
-    if (peak >= 0) this.peak(peak, base, y);
+    if (peak >= 0 && this.gapBars[peak].most > SPIKE * this.usual()) this.peak(peak, base, y);
     return base + 3 * u;
+  }
+
+  // The median of the steps' longest gaps.
+  usual() {
+    const all = this.gapBars.filter(Boolean).map((b) => b.most).sort((a, b) => a - b);
+    return all[Math.floor(all.length / 2)] ?? 0;
   }
 
   peak(k, base, top) {
@@ -211,6 +228,7 @@ export class Picture {
   }
 
   target(gap) {
+    if (!this.topGap) return;
     const y = this.gapY(gap);
     const shown = gap <= this.topGap;
     for (const node of [this.line, this.lineWords]) node.setAttribute("display", shown ? "inline" : "none");
@@ -224,6 +242,7 @@ export class Picture {
   light(sequence) {
     this.root.classList.toggle("dim", sequence !== null && this.rows.has(sequence));
     for (const g of this.root.querySelectorAll("[data-s]")) g.classList.toggle("lit", g.dataset.s === sequence);
+    if (!this.topGap) return;
     this.own.replaceChildren();
     const row = this.rows.get(sequence);
     if (!row) return;

@@ -4,7 +4,7 @@ import { ms, num, plural } from "../../run_player/js/util.js";
 
 export const time = (v, unit) => (v === null || v === undefined ? "–" : unit === "ms" ? `${ms(v)} ms` : plural(v, "step"));
 export const bare = (v, unit) => (v === null || v === undefined ? "–" : unit === "ms" ? ms(v) : num(v));
-export const shareOf = (x) => (x === null ? "–" : `${x > 0 && x < 0.0995 ? (100 * x).toFixed(1) : Math.round(100 * x)} %`);
+export const shareOf = (x) => (x === null ? "–" : `${x > 0 && x < 0.0995 ? (100 * x).toFixed(1) : Math.round(100 * x)}\u00a0%`);
 
 const steps = (a, b) => (b - a === 1 ? `in step ${num(a)}` : `in steps ${num(a)}–${num(b - 1)}`);
 

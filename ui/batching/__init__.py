@@ -1,0 +1,1 @@
+"""The batching page: who gets a place, who waits, and what both cost."""
