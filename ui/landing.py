@@ -103,10 +103,11 @@ def _map(key: str, groups: dict[str, list[Way]]) -> None:
         ):
             with column:
                 st.html(f"<h3>{html.escape(name)}</h3>")
-                _links(ways[:MOST])
-                if len(ways) > MOST:
-                    with st.expander(f"{len(ways) - MOST} more", type="compact"):
-                        _links(ways[MOST:])
+                most = MOST if len(ways) > MOST + 1 else len(ways)  # nobody opens a fold for one
+                _links(ways[:most])
+                if ways[most:]:
+                    with st.expander(f"{len(ways) - most} more", type="compact"):
+                        _links(ways[most:])
 
 
 def _links(ways: list[Way]) -> None:
