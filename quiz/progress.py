@@ -66,7 +66,7 @@ class Note:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """attempt: the present one, kept when done until the next begins. past: those before, oldest
-    first. completed: lesson → when. begun: page → when something was first done there. removed:
+    first. completed: lesson → when. begun: page → when something was done there. removed:
     ids of notes that were taken out, so that a merge does not bring them back. since: what is
     older was thrown away, for the same reason."""
 
@@ -210,24 +210,25 @@ def merge(a: Progress, b: Progress) -> Progress:
         for one in sorted(attempts.values(), key=lambda one: (one.at, one.id))
         if one.id != current and any(question.answer for question in one.asked)
     ]
-    completed: dict[str, str] = {}
-    for lesson, at in (*a.completed.items(), *b.completed.items()):
-        if at >= since:
-            completed[lesson] = max(at, completed.get(lesson, at))
-    begun: dict[str, str] = {}
-    for page, at in (*a.begun.items(), *b.begun.items()):
-        if at >= since:
-            begun[page] = min(at, begun.get(page, at))
     removed = sorted({*a.removed, *b.removed})[-MAX_NOTES:]
     return Progress(
         attempt=None if current is None else attempts[current],
         past=tuple(past[-MAX_PAST:]),
-        completed=completed,
-        begun=begun,
+        completed=_later(a.completed, b.completed, since),
+        begun=_later(a.begun, b.begun, since),
         notes=_notes((*a.notes, *b.notes), {*removed}, since),
         removed=tuple(removed),
         since=since,
     )
+
+
+def _later(a: dict[str, str], b: dict[str, str], since: str) -> dict[str, str]:
+    """The later of two dates: the earlier would not survive a third document's `since`."""
+    out: dict[str, str] = {}
+    for name, at in (*a.items(), *b.items()):
+        if at >= since:
+            out[name] = max(at, out.get(name, at))
+    return out
 
 
 def _notes(all_notes: tuple[Note, ...], removed: set[str], since: str) -> tuple[Note, ...]:

@@ -64,10 +64,12 @@ def course(words: Lesson) -> None:
         said = words["course-begun"].format(pages=len(marks), done=done, begun=begun)
     st.html(f'<div class="kv-map-head"><h2>The course</h2><span>{html.escape(said)}</span></div>')
     with st.container(key="kv-pages"):
-        for column, place in zip(st.columns(len(marks), gap=None), nav.COURSE, strict=True):
+        columns = st.columns(len(marks), gap=None)
+        for column, place, mark in zip(columns, nav.COURSE, marks, strict=True):
             with column:
                 st.page_link(nav.page(place.name), width="stretch")
-                st.html(f"<p>{html.escape(lesson.load(place.name).objective)}</p>")
+                word = {nav.DONE: "<b>Mastered.</b> ", nav.BEGUN: "<b>Begun.</b> "}.get(mark, "")
+                st.html(f"<p>{word}{html.escape(lesson.load(place.name).objective)}</p>")
 
 
 Way = tuple[str, str, dict[str, str]]
@@ -103,10 +105,11 @@ def _map(key: str, groups: dict[str, list[Way]]) -> None:
         ):
             with column:
                 st.html(f"<h3>{html.escape(name)}</h3>")
-                _links(ways[:MOST])
-                if len(ways) > MOST:
-                    with st.expander(f"{len(ways) - MOST} more", type="compact"):
-                        _links(ways[MOST:])
+                most = MOST if len(ways) > MOST + 1 else len(ways)  # nobody opens a fold for one
+                _links(ways[:most])
+                if ways[most:]:
+                    with st.expander(f"{len(ways) - most} more", type="compact"):
+                        _links(ways[most:])
 
 
 def _links(ways: list[Way]) -> None:

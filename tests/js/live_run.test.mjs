@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { gunzipSync } from "node:zlib";
+import { askedOf } from "../../ui/components/live_run/js/ask.js";
 import { EXPERIMENTS, measured, scenariosFor, summarise } from "../../ui/components/live_run/js/experiments.js";
 import { against, byBatch, gapsUs, kindOf, median, promptLengths, stepUs } from "../../ui/components/live_run/js/metrics.js";
 import { powerOfTen, short, ticks } from "../../ui/components/live_run/js/scales.js";
@@ -14,6 +15,11 @@ import { stageOf, stages } from "../../ui/components/live_run/js/walk.js";
 const runsFolder = new URL("../../runs/", import.meta.url);
 const load = (name) => JSON.parse(gunzipSync(readFileSync(new URL(`${name}.run.json.gz`, runsFolder))));
 const all = readdirSync(runsFolder).filter((f) => f.endsWith(".run.json.gz")).map((f) => f.replace(".run.json.gz", ""));
+
+test("of a chat the person's own last words are shown, of a plain prompt all", () => {
+  assert.equal(askedOf("<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nWhy is\n it blue?<|im_end|>\n<|im_start|>assistant\n"), "Why is it blue?");
+  assert.equal(askedOf("Once  upon\na time"), "Once upon a time");
+});
 
 test("events are cut out of a stream wherever it is torn", () => {
   const text = ": hello\n\nid: 1\nevent: header\ndata: {\"a\":\ndata: 1}\n\nid: 2\r\nevent: step\r\ndata: {}\r\n\r\nid: 3\nevent: half\ndata: {";

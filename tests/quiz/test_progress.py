@@ -71,7 +71,7 @@ def test_a_merge_loses_nothing_but_what_was_thrown_away(a: Progress, b: Progress
     for lesson, at in (*a.completed.items(), *b.completed.items()):
         assert lesson in both.completed or at < both.since
     for page, at in (*a.begun.items(), *b.begun.items()):
-        assert at < both.since or both.begun[page] <= at
+        assert at < both.since or both.begun[page] >= at
     ids_left = {one.id for one in (*both.past, *filter(None, [both.attempt]))}
     for one in (*a.past, *b.past):
         answered = any(question.answer for question in one.asked)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from ui.components.run_player.bundle import bundle
+
 _HERE = Path(__file__).parent
 _TOKENS = _HERE.parents[1] / "theme" / "tokens.css"
 
@@ -14,7 +16,7 @@ _mount = st.components.v2.component(
     "kv_engine_panel",
     html='<section class="engine" aria-label="The engine"></section>',
     css=_TOKENS.read_text(encoding="utf-8") + (_HERE / "style.css").read_text(encoding="utf-8"),
-    js=(_HERE / "index.js").read_text(encoding="utf-8"),
+    js=bundle(_HERE, "index.js"),
 )
 
 

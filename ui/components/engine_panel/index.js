@@ -1,6 +1,7 @@
-// Asks /engine/status now and then; rarely while all is well, never while nobody looks.
+// The engine in a few lines, kept true by what /engine/status says.
 //   data: {names: {model id: name}}
-const EVERY_MS = { ready: 5000, busy: 5000, starting: 2000, restarting: 2000, absent: 30000 };
+import { watchEngine } from "./watch.js";
+
 const WORDS = {
   ready: "Engine ready",
   busy: "Engine runs a scenario",
@@ -11,7 +12,7 @@ const WORDS = {
 const DTYPES = { bfloat16: "bf16", float16: "fp16", float32: "fp32" };
 const NOTICEABLE = 0.1; // share of the processor from which other work is worth a word
 
-const kept = new WeakMap(); // by mount: the timer, and what was shown last
+const kept = new WeakMap(); // by mount: what was shown last
 
 function line(className, ...parts) {
   const p = document.createElement("p");
@@ -56,36 +57,14 @@ function draw(root, status, names) {
   root.replaceChildren(...all);
 }
 
-async function ask() {
-  try {
-    const answer = await fetch(new URL("engine/status", window.location.href), { cache: "no-store" });
-    if (answer.ok) return await answer.json();
-  } catch {
-    // the server of the page is away: Streamlit says so itself
-  }
-  return { state: "absent", message: "The server of this page does not answer." };
-}
-
 export default function ({ parentElement, data }) {
   const root = parentElement.querySelector(".engine");
-  const state = kept.get(parentElement) ?? { status: null };
-  kept.set(parentElement, state);
-  let gone = false;
-  const look = async () => {
-    clearTimeout(state.timer);
-    if (gone || document.hidden) return;
-    state.status = await ask();
-    if (gone) return;
-    draw(root, state.status, data.names);
-    state.timer = setTimeout(look, EVERY_MS[state.status.state] ?? EVERY_MS.absent);
-  };
-  if (state.status) draw(root, state.status, data.names);
+  const last = kept.get(parentElement);
+  if (last) draw(root, last, data.names);
   else root.replaceChildren(line("", strong("Looking for an engine …")));
-  document.addEventListener("visibilitychange", look);
-  look();
-  return () => {
-    gone = true;
-    clearTimeout(state.timer);
-    document.removeEventListener("visibilitychange", look);
-  };
+  const watch = watchEngine((status) => {
+    kept.set(parentElement, status);
+    draw(root, status, data.names);
+  });
+  return watch.stop;
 }

@@ -133,7 +133,7 @@ export class Ask {
     const { run, story: s } = this.bench;
     const texts = run.header.token_text ?? {};
     const words = (run.header.prompts?.[s.request] ?? []).map((id) => shown(texts[id])).join("");
-    const plain = words.replace(/<\|im_start\|>(system|user|assistant)?|<\|im_end\|>/g, " ").replace(/\s+/g, " ").trim();
+    const plain = askedOf(words);
     this.asked.hidden = !plain || plain === this.prompt.value.replace(/\s+/g, " ").trim();
     if (!this.asked.hidden) this.asked.replaceChildren(el("b", "", "Asked in this run "), plain);
   }
@@ -185,6 +185,12 @@ class Kpi {
     this.more.textContent = more;
     this.more.className = met === null ? "" : met ? "ok" : "warn";
   }
+}
+
+// What a person asked: of a chat the last message of theirs, without the template around it.
+export function askedOf(words) {
+  const said = [...words.matchAll(/<\|im_start\|>user\s([^]*?)<\|im_end\|>/g)].at(-1)?.[1] ?? words;
+  return said.replace(/<\|im_(start|end)\|>/g, " ").replace(/\s+/g, " ").trim();
 }
 
 const figure = (x) => (x >= 10 ? num(Math.round(x)) : x.toFixed(1));

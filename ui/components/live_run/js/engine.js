@@ -3,15 +3,6 @@ import { follow } from "./sse.js";
 
 const at = (path) => new URL(path, window.location.href).toString();
 
-export async function engineStatus() {
-  try {
-    const answer = await fetch(at("engine/status"), { cache: "no-store" });
-    return answer.ok ? await answer.json() : { state: "absent" };
-  } catch {
-    return { state: "absent" };
-  }
-}
-
 export class Refused extends Error {
   constructor(message, retryAfter) {
     super(message);

@@ -1,11 +1,13 @@
 // Where runs come from: the live engine, scenario runs on it, or recordings. What goes wrong keeps the
 // steps there are, says so, and names a recorded run that shows the same.
-import { cancelRun, engineStatus, followRun, recordedRun, submit } from "./engine.js";
+import { watchEngine } from "../../engine_panel/watch.js";
+import { cancelRun, followRun, recordedRun, submit } from "./engine.js";
 import { measured, scenariosFor } from "./experiments.js";
 import { stepUs } from "./metrics.js";
 import { Growing } from "./trace.js";
 
-const POLL_MS = { ready: 5000, busy: 3000, starting: 1000, restarting: 1000, absent: 5000 };
+const LOOK_AGAIN_MS = 5000; // where no engine is
+const SOON_MS = 400; // until what has begun or ended shows in the engine's counts
 const CAN_RUN = new Set(["ready", "busy"]);
 
 const AFTER_END = {
@@ -30,12 +32,13 @@ export class Session {
     if (place.exp) await this.standIn(place.exp, { k: place.step, request: place.follow, quiet: true });
     else await this.recorded(place.run ?? data.first, { k: place.step, request: place.follow, quiet: true });
     this.bench.link.arrive();
-    this.poll();
+    if (!this.gone) this.watch = watchEngine((status) => this.heard(status), LOOK_AGAIN_MS);
   }
 
   dispose() {
     this.gone = true;
-    clearTimeout(this.timer);
+    this.watch?.stop();
+    clearTimeout(this.soon);
     clearTimeout(this.tick);
     this.abort?.abort();
   }
@@ -44,20 +47,15 @@ export class Session {
     return CAN_RUN.has(this.status.state);
   }
 
-  async poll() {
-    if (this.gone) return;
-    clearTimeout(this.timer);
+  // What the engine has just said of itself.
+  heard(status) {
     const before = this.status.state;
-    if (!document.hidden || before === "unknown") {
-      this.status = await engineStatus();
-      const now = this.status.state;
-      if (now !== before && this.canLive && (before === "restarting" || this.lost)) {
-        this.lost = false;
-        this.bench.say("The engine is back. Run goes live again.", { tone: "ok" });
-      }
-      this.bench.later();
+    this.status = status;
+    if (status.state !== before && this.canLive && (before === "restarting" || this.lost)) {
+      this.lost = false;
+      this.bench.say("The engine is back. Run goes live again.", { tone: "ok" });
     }
-    this.timer = setTimeout(() => this.poll(), POLL_MS[this.status.state] ?? 5000);
+    this.bench.later();
   }
 
   line() {
@@ -123,11 +121,18 @@ export class Session {
   // --- the engine ---------------------------------------------------------------------------------
   begin() {
     this.running = this.busy = this.sticky = true;
+    this.lookSoon();
     this.bench.later();
+  }
+
+  lookSoon() {
+    clearTimeout(this.soon);
+    this.soon = setTimeout(() => this.watch?.ask(), SOON_MS);
   }
 
   finish() {
     this.running = this.busy = false;
+    this.lookSoon();
     this.id = null;
     this.bench.later();
     this.bench.link.commit();
@@ -270,8 +275,8 @@ export class Session {
     const words = AFTER_END[end.reason] ?? `The run ended: ${end.reason}.`;
     if (end.reason === "engine_lost") {
       this.lost = true;
-      this.status = { state: "restarting" };
-      this.poll();
+      this.heard({ state: "restarting" });
+      this.watch?.ask();
     }
     return bench.say([words, end.message].filter(Boolean).join(" "), { tone: end.reason === "cancelled" ? "" : "warn", ...(end.reason === "cancelled" ? {} : this.offer(kind)) });
   }
