@@ -29,6 +29,10 @@ def prefill_decode() -> Any:
     )
 
 
+def kv_sizing() -> Any:
+    return st.Page(PAGES / "kv_sizing.py", title="KV sizing", url_path="kv_sizing")
+
+
 def quiz() -> Any:
     return st.Page(PAGES / "quiz.py", title="Quiz", url_path="quiz")
 
@@ -37,7 +41,7 @@ def sections() -> dict[str, list[Any]]:
     """Sections of the course with their pages, in order."""
     return {
         "Start": [home()],
-        "Understand": [prefill_decode()],
+        "Understand": [prefill_decode(), kv_sizing()],
         "Memory": [block_pool()],
         "Keep": [quiz()],
     }

@@ -4,6 +4,7 @@
     &own=eJyr…                                         a config.json of one's own, instead of model
     &kv=fp8 &w=checkpoint &ctx=4096 &n=64              formats, tokens of a sequence, sequences
     &max=32768 &bs=16                                  what a contiguous cache reserves; block size
+    &of=gpu                                            the bar: of all GPUs, or of one
     &vs=deepseek-v3,gemma-3-27b                        models drawn beside it
 
 Whatever cannot be read is left out and named in one sentence; the rest of the link counts.
@@ -41,7 +42,8 @@ MOST_TOKENS, MOST_SEQUENCES, MOST_BLOCK, MOST_BESIDE = 1 << 20, 4096, 256, 4
 @dataclass(frozen=True)
 class Place:
     """The page's controls. own: the text of a config.json, "" for a model of the catalogue. most:
-    tokens that a contiguous cache reserves for a sequence, 0: as many as the model allows."""
+    tokens that a contiguous cache reserves for a sequence, 0: as many as the model allows. of: what
+    the bar shows, "all" GPUs or one "gpu"."""
 
     model: str = "llama-3.1-70b"
     own: str = ""
@@ -53,6 +55,7 @@ class Place:
     n: int = 64
     most: int = 0
     bs: int = 16
+    of: str = "all"
     vs: tuple[str, ...] = ("hypothetical-70b-mha", "deepseek-v3", "gemma-3-27b")
 
 
@@ -60,7 +63,7 @@ DEFAULT = Place()
 WORKED = Place(model="llama-3-70b", gpu="h100-sxm5", gpus=8, w="bf16", ctx=4096, n=64)
 """The lesson's example: Llama 3 70B on eight H100."""
 
-NAMES = ("model", "own", "gpu", "gpus", "kv", "w", "ctx", "n", "max", "bs", "vs")
+NAMES = ("model", "own", "gpu", "gpus", "kv", "w", "ctx", "n", "max", "bs", "of", "vs")
 _FIELD = {"max": "most"}
 _LIMITS = {
     "ctx": (1, MOST_TOKENS),
@@ -112,6 +115,7 @@ def value_of(name: str, raw: str) -> Any:
         "gpu": gpus.names(),
         "kv": KV_FORMATS,
         "w": WEIGHT_FORMATS,
+        "of": ("all", "gpu"),
     }
     return raw if raw in known[name] else None
 
