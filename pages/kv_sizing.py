@@ -4,7 +4,7 @@ import streamlit as st
 
 from ui import lesson
 from ui.kit import code, page, store, text, transfer
-from ui.sizing import bench, example, files, predict
+from ui.sizing import bench, example, files, own, predict
 
 CODE = {
     "Bytes of a token": "core.sizing.kv:kv_bytes_per_token",
@@ -21,6 +21,7 @@ if present:
 else:
     with st.container(key="kv-top", horizontal=True, vertical_alignment="bottom"):
         page.title(words)
+        own.draw(words)
         files.menu()
         page.bar()
     predict.draw(words)

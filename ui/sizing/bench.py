@@ -11,7 +11,7 @@ from core.sizing.errors import SizingError
 from ui.components.kv_sizing import kv_sizing
 from ui.kit import page
 from ui.lesson import Lesson
-from ui.sizing import curves, engine_check, figures, own, place, ways, words
+from ui.sizing import curves, engine_check, figures, place, ways, words
 from ui.sizing.options import options
 from ui.sizing.place import Place
 from ui.sizing.shown import Json
@@ -71,8 +71,6 @@ def draw(lesson: Lesson, *, present: bool) -> None:
 def _instrument(lesson: Lesson, *, present: bool) -> None:
     """A fragment: a control draws nothing else of the page again."""
     state = st.session_state
-    if not present:
-        own.draw(lesson, now(), go)
     shown = kv_sizing(data(lesson, present=present), key=KEY, on_choice=_take)
     page.follow_present(shown.present, present)
     asked = shown.get("allocate")

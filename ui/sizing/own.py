@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import streamlit as st
@@ -10,8 +9,8 @@ import streamlit as st
 from core.sizing import config_json
 from core.sizing.errors import SizingError
 from ui.lesson import Lesson
-from ui.sizing import figures
-from ui.sizing.place import DEFAULT, Place
+from ui.sizing import bench, figures
+from ui.sizing.place import Place
 
 _TEXT, _FILE, _ERROR = "ks.own.text", "ks.own.file", "ks.own.error"
 
@@ -29,13 +28,13 @@ def checked(text: str, at: Place) -> Place:
     return wanted
 
 
-def draw(lesson: Lesson, at: Place, go: Callable[[Place], None]) -> None:
-    """The button, and behind it a field and a file. go: called with the place once it is read."""
+def draw(lesson: Lesson) -> None:
+    """The button, and behind it a field and a file."""
     state = st.session_state
 
     def take(text: str) -> None:
         try:
-            go(checked(text, at))
+            bench.go(checked(text, bench.now()))
         except SizingError as exc:
             state[_ERROR] = str(exc)
         else:
@@ -56,17 +55,15 @@ def draw(lesson: Lesson, at: Place, go: Callable[[Place], None]) -> None:
         except UnicodeDecodeError:
             state[_ERROR] = "config: is not UTF-8 text"
 
-    with st.container(key="kv-own", horizontal=True, vertical_alignment="center"):
-        with st.popover("Your config.json", icon=":material/data_object:", key="ks.own"):
-            st.markdown(lesson["own"])
-            st.text_area("Paste it", key=_TEXT, height=180, placeholder='{"num_hidden_layers": …')
-            st.button("Size this model", type="primary", on_click=take_text, key="ks.own.go")
-            st.file_uploader("Or choose the file", ["json"], key=_FILE, on_change=take_file)
-            if state.get(_ERROR):
-                # It may quote what was typed: shown as text, never as markup.
-                st.error(lesson["own-refused"], icon=":material/error:")
-                st.code(state[_ERROR], language=None, wrap_lines=True)
-        if at.own:
-            st.button("Back to the catalogue", on_click=lambda: go(replace(at, own="")), key="ks.off")
-        if at != DEFAULT:
-            st.button("Start again", type="tertiary", on_click=lambda: go(DEFAULT), key="ks.reset")
+    label = "Your config.json"
+    with st.popover(label, icon=":material/data_object:", type="tertiary", key="ks.own"):
+        st.markdown(lesson["own"])
+        st.text_area("Paste it", key=_TEXT, height=180, placeholder='{"num_hidden_layers": …')
+        st.button("Size this model", type="primary", on_click=take_text, key="ks.own.go")
+        st.file_uploader("Or choose the file", ["json"], key=_FILE, on_change=take_file)
+        if state.get(_ERROR):
+            # It may quote what was typed: shown as text, never as markup.
+            st.error(lesson["own-refused"], icon=":material/error:")
+            st.code(state[_ERROR], language=None, wrap_lines=True)
+        elif bench.now().own:
+            st.success(lesson["own-taken"], icon=":material/check:")

@@ -19,7 +19,7 @@ MOST = 10**12
 
 def draw(words: Lesson) -> None:
     """One panel with the config, and what was said against what is so. It can be skipped."""
-    ask = f"{words['predict']}\n\n```json\n{_config()}\n```"
+    ask = f"{words['predict']}  \n{_config()}"
     first = Prediction(ask, (Number("bytes", words["predict-field"], MOST),), key=KEY)
     second = Prediction(
         words["predict-again"],
@@ -57,5 +57,6 @@ def _again(words: Lesson, guess: int) -> str:
 
 
 def _config() -> str:
-    fields = grading.config()
-    return json.dumps(fields, indent=1)
+    """The fields of the config in one line, as code."""
+    fields = grading.config().items()
+    return " ".join(f"`{json.dumps(name)}: {json.dumps(value)}`" for name, value in fields)

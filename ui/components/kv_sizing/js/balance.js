@@ -8,6 +8,7 @@ import { modelled } from "./said.js";
 export class Balance extends ChartPanel {
   constructor() {
     super("Weights or cache");
+    this.root.classList.add("aside");
   }
 
   update(balance, data, u) {
@@ -22,7 +23,7 @@ export class Balance extends ChartPanel {
       { name: "pool is full", cls: "a", values: fit },
     ].filter((l) => l.values.some((v) => v !== null && v > 0));
     const xs = contexts;
-    this.prov.replaceChildren(modelled([data.memory.gpu_title.split(" (")[0], `× ${data.place.gpus}`]));
+    this.prov.replaceChildren(modelled([`${data.place.gpus} × ${data.memory.gpu_title.split(" (")[0].replace(/^(NVIDIA|AMD) /, "")}`]));
     const value = (v) => (v === null ? null : v >= 100 || Number.isInteger(v) ? num(Math.round(v)) : v.toFixed(1));
     this.show(
       {
@@ -36,7 +37,7 @@ export class Balance extends ChartPanel {
       {
         u,
         sentence: (i) => `${num(xs[i])} tokens: cache and weights balance at ${value(even[i]) ?? "no number of"} sequences; ${value(fit[i]) ?? "any number"} fit.`,
-        hint: "Above the dashed line a decode step reads more cache than weights. Above the solid one it does not fit.",
+        hint: `Above the dashed line there is more cache than weights${data.memory.copies > 1.01 ? ", each byte counted once" : ""}. Above the solid one it does not fit.`,
         columns: [
           ["tokens", (i) => num(xs[i]), (i) => xs[i]],
           ["sequences at which cache = weights", (i) => value(even[i]), (i) => even[i]],

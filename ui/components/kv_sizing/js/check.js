@@ -41,13 +41,14 @@ export class Check {
     this.prov.replaceChildren(label);
     const equal = check.allocated === check.formula.value;
     const row = (name, ...value) => el("tr", "", Object.assign(el("th", "", name), { scope: "row" }), el("td", "n", ...value));
-    const last = check.formula.steps.at(-1);
+    const [first, ...more] = check.formula.steps;
+    const product = more.length === 1 ? `${first[1]} · ${num(check.blocks * check.size)}` : (more.at(-1) ?? first)[1];
     this.body.replaceChildren(
       el(
         "table",
         "t",
         el("caption", "sr", "The pool by the formula, and as the engine allocated it"),
-        el("tbody", "", row(`${num(check.blocks)} blocks of ${num(check.size)}, ${check.dtype}`, last ? last[1] : ""), row("By the formula", opens(check.formula, this.open)), row("Allocated by the engine", `${num(check.allocated)} B`), row("In both units", check.formula.both)),
+        el("tbody", "", row(`${num(check.blocks)} blocks of ${num(check.size)}, ${check.dtype}`, product), row("By the formula", opens(check.formula, this.open)), row("Allocated by the engine", `${num(check.allocated)} B`), row("In both units", check.formula.both)),
       ),
       el("p", equal ? "eq" : "ne", icon(equal ? "check" : "warn"), equal ? "Equal to the byte" : `${num(Math.abs(check.allocated - check.formula.value))} B apart`),
       el("p", "small muted", check.message),

@@ -52,6 +52,7 @@ export class Controls {
     this.w = this.select("Weights in", "w", options.w);
     this.ctx = this.slider("Context of each, tokens", "ctx", CONTEXTS, 1048576);
     this.n = this.slider("Sequences at once", "n", COUNTS, 4096);
+    this.example = this.select("Example", "example", [["", "Set the controls to …"], ...options.examples]);
   }
 
   field(label, node, cls = "") {
@@ -61,7 +62,10 @@ export class Controls {
 
   select(label, name, options, cls) {
     const s = el("select", "", ...options.map(([value, text]) => Object.assign(el("option", "", text), { value })));
-    s.onchange = () => s.value && this.choose({ [name]: s.value });
+    s.onchange = () => {
+      if (s.value) this.choose({ [name]: s.value });
+      if (name === "example") s.value = "";
+    };
     return this.field(label, s, cls);
   }
 

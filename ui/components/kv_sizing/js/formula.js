@@ -4,7 +4,8 @@ import { button, el, num, text } from "../../run_player/js/util.js";
 import { amount, modelled, opens } from "./said.js";
 
 const plain = (sym) => sym.replace(/_\d+$/, ""); // n_kv_1 is n_kv of another kind of layer
-const sub = (sym) => sym.replace("d_head", "head_dim").replace("n_kv", "KV heads").replaceAll("_", " ");
+const NAMES = { L: "layers", n_kv: "KV heads", d_head: "head_dim", d_k: "key", d_v: "value", d_latent: "latent", d_rope: "rotary key", b: "bytes", b_k: "bytes, K", b_v: "bytes, V", b_rope: "bytes, rotary", s: "scale bytes" };
+const sub = (sym) => NAMES[plain(sym)] ?? sym.replaceAll("_", " ");
 
 export class Formula {
   constructor(open) {

@@ -37,8 +37,11 @@ export class Growth extends ChartPanel {
     };
     this.prov.replaceChildren(modelled([`${plural(n, "sequence")}`, `KV ${growth.format}`]));
     this.pick(data);
-    this.left.textContent = growth.left_out.length ? `Cannot be split over ${plural(data.place.gpus, "GPU")}: ${growth.left_out.join(", ")}.` : "";
-    this.left.hidden = !growth.left_out.length;
+    const copied = growth.lines.filter((l) => l.copies > 1.01 && l.kind !== "format");
+    const notes = copied.map((l) => `${l.name}: split by heads over ${data.place.gpus} GPUs, a token is kept ${l.copies} times.`);
+    if (growth.left_out.length) notes.push(`Cannot be split over ${plural(data.place.gpus, "GPU")}: ${growth.left_out.join(", ")}.`);
+    this.left.textContent = notes.join(" ");
+    this.left.hidden = !notes.length;
     const first = lines[0];
     const fits = data.memory?.longest;
     const end = fits === undefined || fits === null ? "" : ` ${plural(n, "sequence")} of this model fit${n === 1 ? "s" : ""} up to ${num(fits)} tokens.`;

@@ -52,10 +52,11 @@ export class Memory {
     if (fits === null) return ["a sequence of this model keeps nothing: memory sets no bound"];
     const many = opens(memory.fit, this.open, `${plural(fits, "sequence")} fit${fits === 1 ? "s" : ""}`);
     if (!parts.short.value) return [many, ` at ${num(place.ctx)} tokens`];
-    return [`${num(place.n)} do not: `, opens(parts.short, this.open, `${gb(parts.short.value)} short`), ", ", many];
+    return [`${num(place.n)} do not fit: `, opens(parts.short, this.open, `${gb(parts.short.value)} short`), ". ", many, "."];
   }
 
   segments(parts, short) {
+    const inside = 2 * parts.weights.value + parts.overhead.value <= parts.total.value - parts.held_back.value;
     const total = parts.total.value;
     const shown = { ...parts };
     let room = total - parts.held_back.value;
@@ -74,6 +75,7 @@ export class Memory {
     this.bar.setAttribute("aria-label", `Of ${gb(total)}: ${ORDER.map((n) => `${NAMES[n].toLowerCase()} ${gb(parts[n].value)}`).join(", ")}`);
     this.key.replaceChildren(
       ...ORDER.map((name) => el("span", "", el("i", name), `${NAMES[name].toLowerCase()} `, opens(parts[name], this.open, gb(parts[name].value)), el("small", "", gib(parts[name].value)))),
+      ...(inside ? [el("span", "", el("i", "even-key"), "keys and values as large as the weights")] : []),
     );
   }
 
@@ -93,7 +95,7 @@ export class Memory {
     if (batch.value !== null && context.value !== null) out.push(", or with ");
     if (context.value !== null) out.push(`${plural(place.n, "sequence")} at `, opens(context, this.open, num(Math.round(context.value))), " tokens each");
     else if (batch.value === null) out[1] = "They never balance: a sequence of this model keeps too little.";
-    out.push(".");
+    out.push(memory.copies > 1.01 ? `, each byte counted once; here every one is kept ${memory.copies} times.` : ".");
     if (memory.longest === null) out.push(` ${plural(place.n, "sequence")} fit${place.n === 1 ? "s" : ""} at any length.`);
     else out.push(memory.longest ? ` ${plural(place.n, "sequence")} fit${place.n === 1 ? "s" : ""} up to ${num(memory.longest)} tokens each.` : ` Not even one token for each of ${plural(place.n, "sequence")} fits.`);
     this.even.replaceChildren(...out);
