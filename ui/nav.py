@@ -38,6 +38,7 @@ class Place:
 
 COURSE = (
     Place("prefill_decode", "Prefill and decode", "Understand", plays=True),
+    Place("kv_sizing", "KV sizing", "Understand"),
     Place("block_pool", "Block pool", "Memory", plays=True),
     Place("batching", "Batching", "Memory"),
     Place("prefix_cache", "Prefix cache", "Memory"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from core.sizing import balance, capacity, catalog
+from core.sizing import balance, capacity, catalog, parallel
 from core.sizing.errors import SizingError
 from ui.sizing.figures import Sized, counted, model, title
 from ui.sizing.place import KV_FORMATS, Place
@@ -64,7 +64,15 @@ def growth_part(done: Sized) -> Json:
         if each is None:
             left_out.append(label)
         else:
-            lines.append({"name": label, "kind": kind, "values": [place.n * v for v in each]})
+            copies = parallel.kv_replication_factor(model(name, own), place.gpus).value or 1
+            lines.append(
+                {
+                    "name": label,
+                    "kind": kind,
+                    "values": [place.n * v for v in each],
+                    "copies": round(float(copies), 2),
+                }
+            )
 
     add(place.model, place.own, place.kv, f"{title(place)}, {_SHORT[place.kv]}", "own")
     others = [d for d in ("bf16", "fp8", "int4_per_token_head") if d != place.kv][:2]

@@ -196,6 +196,7 @@ def memory_part(done: Sized) -> Json | None:
         "fit": figure(planned.held_paged, "sequences that fit"),
         "balance_batch": figure(planned.balance_batch, "cache as large as the weights, sequences"),
         "balance_context": figure(length, "cache as large as the weights, tokens"),
+        "copies": round(float(planned.kv_replication.value or 1), 2),
         "longest": memory.longest_context(planned, place.n),
         "utilization": planned.deployment.gpu_memory_utilization,
         "gpu_title": planned.deployment.gpu.title,

@@ -4,6 +4,7 @@
     &own=eJyr…                                         a config.json of one's own, instead of model
     &kv=fp8 &w=checkpoint &ctx=4096 &n=64              formats, tokens of a sequence, sequences
     &max=32768 &bs=16                                  what a contiguous cache reserves; block size
+    &of=gpu                                            the bar: of all GPUs, or of one
     &vs=deepseek-v3,gemma-3-27b                        models drawn beside it
 
 Whatever cannot be read is left out and named in one sentence; the rest of the link counts.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from core.sizing import catalog, config_json, gpus
@@ -41,7 +43,8 @@ MOST_TOKENS, MOST_SEQUENCES, MOST_BLOCK, MOST_BESIDE = 1 << 20, 4096, 256, 4
 @dataclass(frozen=True)
 class Place:
     """The page's controls. own: the text of a config.json, "" for a model of the catalogue. most:
-    tokens that a contiguous cache reserves for a sequence, 0: as many as the model allows."""
+    tokens that a contiguous cache reserves for a sequence, 0: as many as the model allows. of: what
+    the bar shows, "all" GPUs or one "gpu"."""
 
     model: str = "llama-3.1-70b"
     own: str = ""
@@ -53,6 +56,7 @@ class Place:
     n: int = 64
     most: int = 0
     bs: int = 16
+    of: str = "all"
     vs: tuple[str, ...] = ("hypothetical-70b-mha", "deepseek-v3", "gemma-3-27b")
 
 
@@ -60,7 +64,26 @@ DEFAULT = Place()
 WORKED = Place(model="llama-3-70b", gpu="h100-sxm5", gpus=8, w="bf16", ctx=4096, n=64)
 """The lesson's example: Llama 3 70B on eight H100."""
 
-NAMES = ("model", "own", "gpu", "gpus", "kv", "w", "ctx", "n", "max", "bs", "vs")
+EXAMPLES = {
+    "start": ("As the page began", DEFAULT),
+    "worked": ("70B on 8 × H100", WORKED),
+    "small": (
+        "8B on one RTX 4090",
+        Place(model="llama-3.1-8b", gpu="rtx-4090", gpus=1, w="fp8", ctx=8192, n=8),
+    ),
+    "long": ("One prompt of 128K tokens", Place(ctx=131_072, n=1)),
+    "latent": (
+        "DeepSeek-V3 on 8 × H200",
+        Place(model="deepseek-v3", gpu="h200-sxm", ctx=8192, n=64, vs=("llama-3.1-70b",)),
+    ),
+    "window": (
+        "Gemma 3 27B, windows",
+        Place(model="gemma-3-27b", gpus=2, ctx=32_768, n=16, vs=("qwen3-32b",)),
+    ),
+}
+"""Name → title and place: where the controls can be set at one stroke."""
+
+NAMES = ("model", "own", "gpu", "gpus", "kv", "w", "ctx", "n", "max", "bs", "of", "vs")
 _FIELD = {"max": "most"}
 _LIMITS = {
     "ctx": (1, MOST_TOKENS),
@@ -112,6 +135,7 @@ def value_of(name: str, raw: str) -> Any:
         "gpu": gpus.names(),
         "kv": KV_FORMATS,
         "w": WEIGHT_FORMATS,
+        "of": ("all", "gpu"),
     }
     return raw if raw in known[name] else None
 
@@ -139,6 +163,8 @@ def taken(place: Place, sent: object) -> Place:
     """The place after a control of the instrument was moved; what it cannot say is not taken."""
     if not isinstance(sent, dict):
         return place
+    if sent.get("example") in EXAMPLES:
+        return EXAMPLES[sent["example"]][1]
     found: dict[str, Any] = {}
     for name, raw in sent.items():
         if name in NAMES and name != "own" and isinstance(raw, str):
@@ -151,6 +177,14 @@ def taken(place: Place, sent: object) -> Place:
     return replace(place, **found)
 
 
+@lru_cache(maxsize=16)
+def _packed(text: str) -> str | None:
+    try:
+        return links.pack(json.loads(text))
+    except UnicodeEncodeError:  # half a surrogate pair, which no address can carry
+        return None
+
+
 def written(place: Place) -> dict[str, str] | None:
     """The place as parameters of the address, without what is as by default. None: the config is
     too long for a link."""
@@ -161,10 +195,7 @@ def written(place: Place) -> dict[str, str] | None:
             continue
         name = "max" if one.name == "most" else one.name
         if one.name == "own":
-            try:
-                packed = links.pack(json.loads(value))
-            except UnicodeEncodeError:  # half a surrogate pair, which no address can carry
-                packed = None
+            packed = _packed(value)
             if packed is None:
                 return None
             out[name] = packed
