@@ -41,7 +41,9 @@ def of_call(call: Call) -> dict[str, Any]:
         "basis": result.basis,
         "source": result.source,
         "notes": list(result.notes),
-        "symbols": [[one.symbol, one.meaning, number(one.value, one.unit)] for one in result.symbols],
+        "symbols": [
+            [one.symbol, one.meaning, number(one.value, one.unit)] for one in result.symbols
+        ],
         "steps": [
             [step.formula, step.substituted, number(step.value, step.unit)] for step in result.steps
         ],

@@ -6,10 +6,9 @@ import streamlit as st
 
 from ui.claims import ledger, place, votes
 from ui.components.ledger import answers, list_claims
-from ui.kit import page
 
 PLACE, NOTICE, BALLOT, OPEN = "claims.place", "claims.notice", "claims.ballot", "claims.open"
-_WRITTEN, _LIST = "claims.written", "claims.list"
+_WRITTEN, _LIST, _WISH = "claims.written", "claims.list", "claims.wish"
 
 
 def ballot() -> votes.Ballot:
@@ -28,6 +27,12 @@ def start() -> None:
     state[BALLOT] = votes.Ballot(ballot().cast, all="show" in found)
     state[OPEN] = found.get("claim")
     state[PLACE], state[_WRITTEN] = found, asked
+
+
+def wish(id: str) -> None:
+    """Have the list open a claim, as a click on its row does."""
+    count = st.session_state.get(_WISH, {"n": 0})["n"]
+    st.session_state[_WISH] = {"id": id, "n": count + 1}
 
 
 def _ask() -> None:
@@ -55,8 +60,8 @@ def draw(*, present: bool) -> None:
         on_ask=_ask,
         on_all=_show_all,
     )
-    answers(votes.shown(ballot(), state[OPEN]), key="claims.answers")
-    page.follow_present(shown.present, present)
+    wished = state.get(_WISH, {"id": None, "n": 0})
+    answers({**votes.shown(ballot(), state[OPEN]), "wish": wished}, key="claims.answers")
     _write_address(shown.get("place"))
 
 
