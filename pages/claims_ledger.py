@@ -13,12 +13,12 @@ CODE = {
     "The verdict of a claim": "core.sizing.claims:_judgement",
 }
 
-words = lesson.load("claims")
+words = lesson.load("claims_ledger")
 present = page.is_present()
 desk.start()
 
 if not present:
-    with st.container(key="kv-top", horizontal=True, vertical_alignment="bottom"):
+    with st.container(key="kv-top", horizontal=True, vertical_alignment="center"):
         page.title(words)
         page.exports(
             [

@@ -40,6 +40,8 @@ COURSE = (
     Place("prefill_decode", "Prefill and decode", "Understand", plays=True),
     Place("block_pool", "Block pool", "Memory", plays=True),
     Place("prefix_cache", "Prefix cache", "Memory"),
+    Place("claims_ledger", "Claims ledger", "Decide"),
+    Place("numbers", "Numbers to know", "Decide"),
     Place("quiz", "Quiz", "Keep", mastery="four-questions"),
 )
 """In the order of the sidebar. One more line here is one more page, everywhere."""

@@ -6,6 +6,7 @@ import streamlit as st
 
 from ui.claims import ledger, place, votes
 from ui.components.ledger import answers, list_claims
+from ui.kit import store
 
 PLACE, NOTICE, BALLOT, OPEN = "claims.place", "claims.notice", "claims.ballot", "claims.open"
 _WRITTEN, _LIST, _WISH = "claims.written", "claims.list", "claims.wish"
@@ -41,7 +42,10 @@ def _ask() -> None:
     if not isinstance(sent, dict) or sent.get("id") not in ledger.known():
         return
     st.session_state[OPEN] = sent["id"]
-    st.session_state[BALLOT] = ballot().vote(sent["id"], sent.get("vote"))
+    before = ballot()
+    st.session_state[BALLOT] = after = before.vote(sent["id"], sent.get("vote"))
+    if after is not before:
+        store.begin()
 
 
 def _show_all() -> None:
@@ -53,6 +57,7 @@ def _show_all() -> None:
 @st.fragment
 def draw(*, present: bool) -> None:
     """A fragment: an opened claim, a vote and a filter draw nothing else of the page again."""
+    store.follow()
     state = st.session_state
     shown = list_claims(
         {**ledger.rows(), "place": state[PLACE], "present": present},

@@ -58,4 +58,4 @@ def draw(words: Lesson) -> None:
             about=f"You said {said} of {values['rest']} claims hold.",
         )
 
-    predict.draw(asked, reveal, name="predict-claims")
+    predict.draw(asked, reveal)

@@ -25,13 +25,15 @@ function table(cls, head, rows) {
   return wide;
 }
 
+export const SCOPES = { layer: "one layer", gpu: "one GPU", replica: "one replica", model: "the whole model", fleet: "all replicas" };
+
 function fact(word, said) {
   return said ? el("p", "dv-fact", el("span", "", `${word} `), said) : null;
 }
 
 function oneCall(call) {
   const box = el("div", "dv-call");
-  box.append(el("p", "dv-name", el("code", "", call.function), call.scope ? el("span", "dv-scope", `for the ${call.scope}`) : null, el("b", "", call.value)));
+  box.append(el("p", "dv-name", el("code", "", call.function), call.scope ? el("span", "dv-scope", `for ${SCOPES[call.scope]}`) : null, el("b", "", call.value)));
   box.append(el("p", "dv-in", call.inputs));
   if (call.steps.length) box.append(table("dv-steps", ["Formula", "With the values", "Gives"], call.steps));
   if (call.symbols.length) box.append(table("dv-symbols", ["Symbol", "What it is", "Value"], call.symbols));

@@ -4,7 +4,7 @@ import { button, clamp, el, text } from "../../run_player/js/util.js";
 import { Filters } from "./filters.js";
 import { ClaimList } from "./list.js";
 import { claimPanel } from "./panel.js";
-import { NO_ANSWERS, PAGE, VOTES, listed, pages, sees, span, verdictWords } from "./rows.js";
+import { NO_ANSWERS, PAGE, VOTES, listed, matches, pages, sees, span, verdictWords } from "./rows.js";
 import { Tally } from "./tally.js";
 
 const ANSWERS = Symbol.for("kv-scope.ledger.answers");
@@ -40,18 +40,25 @@ export class Ledger {
     this.byId = new Map(data.rows.map((row) => [row.id, row]));
     const { claim, show, ...place } = data.place;
     this.place = place;
-    this.open = claim ?? null;
+    this.open = claim ?? this.firstToVote();
     this.build();
     this.turnTo(this.open);
     this.draw();
+    this.list.bring(this.open);
     if (window[ANSWERS]) this.take(window[ANSWERS]);
+  }
+
+  // Where nobody has chosen and there is room beside the list, something to vote on stands open.
+  firstToVote() {
+    if (this.host.clientWidth < NARROW) return null;
+    return this.data.rows.find((row) => !row.lost && matches(row, this.place, this.answers))?.id ?? null;
   }
 
   build() {
     this.filters = new Filters(this.data, { change: (name, value) => this.change(name, value), all: (on) => this.setTriggerValue("all", on) });
     this.tally = new Tally();
     this.list = new ClaimList({ open: (id) => this.show(id), key: (event, id) => this.onKey(event, id) });
-    this.panel = el("section", "open");
+    this.panel = el("section", "opened");
     this.panel.setAttribute("aria-label", "The open claim");
     this.panel.onkeydown = (event) => this.onPanelKey(event);
     this.before = button("btn icon", "Earlier claims", icon("prev"));
@@ -64,8 +71,8 @@ export class Ledger {
     const nav = el("div", "pager", this.count, this.before, this.after);
     const left = el("div", "left", nav, this.list.root);
     this.body = el("div", "body", left, this.panel);
-    const root = el("section", "kv ledger", this.filters.root, this.tally.root, this.body, this.live);
-    this.host.replaceChildren(root);
+    this.root = el("section", "kv ledger", this.filters.root, this.tally.root, this.body, this.live);
+    this.host.replaceChildren(this.root);
   }
 
   // Everything of which a part may have changed.
@@ -85,7 +92,7 @@ export class Ledger {
 
   drawPanel() {
     const row = this.byId.get(this.open);
-    this.body.classList.toggle("one", Boolean(row));
+    this.root.classList.toggle("one", Boolean(row));
     if (!row) {
       this.panel.replaceChildren(el("p", "none muted", "Open a claim to vote on it."));
       this.drawn = null;
@@ -115,6 +122,7 @@ export class Ledger {
     this.place = {};
     this.turnTo(id);
     this.show(id, { focus: true });
+    this.list.bring(id);
     this.host.scrollIntoView({ block: "start" });
   }
 

@@ -46,10 +46,16 @@ export class ClaimList {
     return Boolean(row);
   }
 
+  // Into sight within the list; the page itself does not move.
+  bring(id) {
+    const row = [...this.root.children].find((one) => one.dataset.id === id);
+    if (row) this.root.scrollTop = row.offsetTop - this.root.clientHeight / 3;
+  }
+
   draw(rows, { answers, open, topics, sources }) {
     const had = this.root.getRootNode().activeElement?.closest?.(".row")?.dataset.id;
     const made = rows.map((row) => {
-      const node = el("div", "row", el("span", "id", row.id), el("span", "says", row.says), el("span", "where muted", `${sources[row.source].title} ${row.section} · ${topics[row.topic]}`), standing(row, answers));
+      const node = el("div", "row", el("span", "id", row.id), el("span", "says", row.says), el("span", "where muted", `${sources[row.source].title}, ${row.section} · ${topics[row.topic]}`), standing(row, answers));
       node.dataset.id = row.id;
       node.setAttribute("role", "option");
       node.setAttribute("aria-selected", String(row.id === open));

@@ -29,7 +29,9 @@ function voting(row, vote) {
   return box;
 }
 
-function part(one, alone) {
+const needed = (needs) => el("p", "needs", icon("help"), `${NEEDS[needs]}.`);
+
+function part(one, { alone, told }) {
   const box = el("section", "part");
   const head = el("h4", "", one.what);
   box.append(alone ? head : el("div", "phead", head, verdictMark(one.verdict)));
@@ -37,10 +39,10 @@ function part(one, alone) {
   const add = (word, said, cls = "") => said && facts.append(el("dt", "", word), el("dd", cls, said));
   add("Printed", one.printed, "num");
   add("Computed", one.value, "num");
-  add("So", one.reason);
+  if (!one.needs || one.verdict === "stripped") add("So", one.reason);
   add("Source", one.source);
   box.append(facts);
-  if (one.needs) box.append(el("p", "needs", icon("help"), `${NEEDS[one.needs]}: no formula can.`));
+  if (one.needs && !told) box.append(needed(one.needs));
   if (one.derived) {
     const fold = el("details", "fold", el("summary", "", "How it is computed"));
     fold.append(derivation(one.derived));
@@ -55,10 +57,10 @@ function revealed(detail, answers) {
   said.tabIndex = -1;
   const box = el("div", "reveal", said);
   box.append(el("p", "why", detail.explanation));
-  if (detail.verdict === "unverifiable") box.append(el("p", "needs", icon("help"), `${NEEDS[detail.needs]}. The ledger computes nothing here.`));
+  if (detail.needs) box.append(needed(detail.needs));
   const prov = el("span", "prov modelled", el("b", "", icon("fn"), "MODELLED"), el("span", "", "computed now by core/sizing from the inputs below; no engine ran"));
   if (detail.parts.some((one) => one.derived)) box.append(el("p", "from", prov));
-  box.append(...detail.parts.map((one) => part(one, detail.parts.length === 1)));
+  box.append(...detail.parts.map((one, i) => part(one, { alone: detail.parts.length === 1, told: i === 0 && detail.needs })));
   if (detail.conflicts.length) box.append(el("h4", "", "It contradicts"), el("ul", "", ...detail.conflicts.map((c) => el("li", "", c))));
   if (detail.assumptions.length) box.append(el("h4", "", "Taken as given"), el("ul", "", ...detail.assumptions.map((a) => el("li", "", a))));
   if (detail.typed) box.append(el("p", "muted small", "This verdict rests on a fact that was looked up, not on a formula."));

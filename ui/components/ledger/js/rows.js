@@ -12,7 +12,7 @@ export const VERDICTS = {
   inconsistent: { word: "inconsistent", icon: "split", cls: "mixed" },
   wrong: { word: "wrong", icon: "close", cls: "bad" },
   stripped: { word: "number lost", icon: "pen", cls: "lost" },
-  unverifiable: { word: "no formula decides", icon: "help", cls: "open" },
+  unverifiable: { word: "no formula decides", icon: "help", cls: "undecided" },
 };
 export const NEEDS = {
   measurement: "A benchmark alone decides this",
