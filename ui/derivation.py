@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from typing import Any
+from typing import Any, Final
 
 from core.sizing import units
 from core.sizing.expressions import Call, Value
+
+_ROUND: Final = re.compile(r"\.00(?= )")
+"""Decimals that say nothing: 320.00 KiB."""
 
 
 def number(value: object, unit: str = "") -> str:
@@ -16,10 +20,12 @@ def number(value: object, unit: str = "") -> str:
         return "no such number"
     if not isinstance(value, int | float) or isinstance(value, bool):
         return str(value)
-    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    whole = isinstance(value, int) or abs(value) >= 1e6
+    shown = f"{value:,.0f}" if whole else f"{value:,.6g}"
     if unit == "B" and abs(value) >= 1000:
-        shown = f"{round(value):,}"
-        return f"{shown} B ({units.both(value)})"
+        return f"{shown} B ({_ROUND.sub('', units.both(value))})"
+    if unit == "B/s" and abs(value) >= 1e9:
+        return f"{shown} B/s ({value / 1e9:,.4g} GB/s)"
     return f"{shown} {unit}".strip()
 
 
@@ -41,7 +47,9 @@ def of_call(call: Call) -> dict[str, Any]:
         "basis": result.basis,
         "source": result.source,
         "notes": list(result.notes),
-        "symbols": [[one.symbol, one.meaning, number(one.value, one.unit)] for one in result.symbols],
+        "symbols": [
+            [one.symbol, one.meaning, number(one.value, one.unit)] for one in result.symbols
+        ],
         "steps": [
             [step.formula, step.substituted, number(step.value, step.unit)] for step in result.steps
         ],

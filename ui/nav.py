@@ -42,6 +42,8 @@ COURSE = (
     Place("block_pool", "Block pool", "Memory", plays=True),
     Place("batching", "Batching", "Memory"),
     Place("prefix_cache", "Prefix cache", "Memory"),
+    Place("claims_ledger", "Claims ledger", "Decide"),
+    Place("numbers", "Numbers to know", "Decide"),
     Place("quiz", "Quiz", "Keep", mastery="four-questions"),
 )
 """In the order of the sidebar. One more line here is one more page, everywhere."""

@@ -6,10 +6,10 @@ import streamlit as st
 
 from ui.claims import ledger, place, votes
 from ui.components.ledger import answers, list_claims
-from ui.kit import page
+from ui.kit import store
 
 PLACE, NOTICE, BALLOT, OPEN = "claims.place", "claims.notice", "claims.ballot", "claims.open"
-_WRITTEN, _LIST = "claims.written", "claims.list"
+_WRITTEN, _LIST, _WISH = "claims.written", "claims.list", "claims.wish"
 
 
 def ballot() -> votes.Ballot:
@@ -30,13 +30,22 @@ def start() -> None:
     state[PLACE], state[_WRITTEN] = found, asked
 
 
+def wish(id: str) -> None:
+    """Have the list open a claim, as a click on its row does."""
+    count = st.session_state.get(_WISH, {"n": 0})["n"]
+    st.session_state[_WISH] = {"id": id, "n": count + 1}
+
+
 def _ask() -> None:
     """A claim was opened, perhaps with a vote. A made-up one changes nothing."""
     sent = st.session_state[_LIST].ask
     if not isinstance(sent, dict) or sent.get("id") not in ledger.known():
         return
     st.session_state[OPEN] = sent["id"]
-    st.session_state[BALLOT] = ballot().vote(sent["id"], sent.get("vote"))
+    before = ballot()
+    st.session_state[BALLOT] = after = before.vote(sent["id"], sent.get("vote"))
+    if after is not before:
+        store.begin()
 
 
 def _show_all() -> None:
@@ -48,6 +57,7 @@ def _show_all() -> None:
 @st.fragment
 def draw(*, present: bool) -> None:
     """A fragment: an opened claim, a vote and a filter draw nothing else of the page again."""
+    store.follow()
     state = st.session_state
     shown = list_claims(
         {**ledger.rows(), "place": state[PLACE], "present": present},
@@ -55,8 +65,8 @@ def draw(*, present: bool) -> None:
         on_ask=_ask,
         on_all=_show_all,
     )
-    answers(votes.shown(ballot(), state[OPEN]), key="claims.answers")
-    page.follow_present(shown.present, present)
+    wished = state.get(_WISH, {"id": None, "n": 0})
+    answers({**votes.shown(ballot(), state[OPEN]), "wish": wished}, key="claims.answers")
     _write_address(shown.get("place"))
 
 
