@@ -88,7 +88,7 @@ def test_a_slow_press_counts_while_the_page_is_redrawn(page: Any, live: App) -> 
             "  const node = [...bench.querySelectorAll(what)].at(-1);"
             "  node.scrollIntoView({ block: 'center' });"
             "  const { x, y, width, height } = node.getBoundingClientRect();"
-            "  return [x + width / 2, y + height / 2];"
+            "  return [x + width / 10, y + height / 2];"  # bars grow narrower while it is pressed
             "}",
             what,
         )
@@ -106,8 +106,8 @@ def test_a_slow_press_counts_while_the_page_is_redrawn(page: Any, live: App) -> 
     page.wait_for_function(
         "row => row.getAttribute('aria-expanded') === 'true'", arg=opened.element_handle()
     )
-    press('.chart [data-k="1"] .hit')
-    page.get_by_role("heading", name="Step 1: decode").wait_for()
+    press('.chart [data-k="0"] .hit')
+    page.get_by_role("heading", name="Step 0: prefill").wait_for()
     press(".prompt .go .btn.primary svg")
     page.get_by_text("Stopped. The steps so far stay.").wait_for()
     assert page.locator(".bench .out .t").count() < 43
