@@ -83,7 +83,7 @@ def test_a_prediction_is_answered_in_a_few_lines(page: Any, app: App) -> None:
     page.get_by_placeholder("blocks", exact=True).fill("8")
     page.get_by_placeholder("empty slots").fill("0")
     page.keyboard.press("Tab")
-    page.get_by_role("button", name="Lock it in").click()
+    page.locator(".st-key-kv-predict").get_by_role("button", name="Lock it in").click()
     page.get_by_text("You rounded down.").wait_for()
     assert page.locator(".st-key-kv-predict").bounding_box()["height"] < 140
 

@@ -56,8 +56,8 @@ def _pair(title: str, chain: Json, radix: Json) -> Pair:
     found = [lookups(run) for run in (chain, radix)]
     return Pair(
         title=title,
-        chain=packed[0].text,
-        radix=packed[1].text,
+        chain=packed[0].plain,
+        radix=packed[1].plain,
         id=f"{packed[0].id}+{packed[1].id}",
         looks=(looks_json(found[0]), looks_json(found[1])),
         lookups=tuple(found[1]),

@@ -57,7 +57,7 @@ def gantt(lanes: list[Lane], *, key: str, title: str, place: dict[str, Any], pre
         "id": "+".join(lane.packed.id for lane in lanes),
         "title": title,
         "lanes": [
-            {"name": lane.name, "run": lane.packed.text, "serving": lane.serving} for lane in lanes
+            {"name": lane.name, "run": lane.packed.plain, "serving": lane.serving} for lane in lanes
         ],
         "place": place,
         "present": present,

@@ -4,6 +4,7 @@ import { Controls } from "../../run_player/js/controls.js";
 import { headline, isNotable } from "../../run_player/js/events.js";
 import { icon } from "../../run_player/js/icons.js";
 import { Keyboard } from "../../run_player/js/keyboard.js";
+import { readRun } from "../../run_player/js/packing.js";
 import { Cursor } from "../../run_player/js/reducer.js";
 import { RunInfo } from "../../run_player/js/runinfo.js";
 import { button, clamp, el, num } from "../../run_player/js/util.js";
@@ -116,7 +117,7 @@ export class Lockstep {
   load(data) {
     this.pause();
     const read = data.lanes.map((given) => {
-      const run = JSON.parse(given.run);
+      const run = readRun(given.run);
       return { name: given.name, run, info: new RunInfo(run), serving: JSON.parse(given.serving) };
     });
     this.mostTokens = Math.max(1, ...read.map((r) => r.info.maxStepTokens));

@@ -5,6 +5,7 @@ import { Controls } from "../../run_player/js/controls.js";
 import { headline, isNotable } from "../../run_player/js/events.js";
 import { icon } from "../../run_player/js/icons.js";
 import { Keyboard } from "../../run_player/js/keyboard.js";
+import { readRun } from "../../run_player/js/packing.js";
 import { Cursor } from "../../run_player/js/reducer.js";
 import { RunInfo } from "../../run_player/js/runinfo.js";
 import { Timeline } from "../../run_player/js/timeline.js";
@@ -115,7 +116,7 @@ export class PrefixView {
   load(data) {
     this.pause();
     this.sides = [data.chain, data.radix].map((text, i) => {
-      const run = JSON.parse(text);
+      const run = readRun(text);
       const info = new RunInfo(run);
       return { which: i, name: SIDE_NAMES[i], run, info, cursor: new Cursor(run), order: keyOrder(run), read: reader(info), ...collect(run, data.looks[i]) };
     });

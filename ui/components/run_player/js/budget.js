@@ -54,7 +54,7 @@ export class Budget {
     const taken = el("span", `bused ${shares.length > 20 ? "many" : ""}`, ...parts);
     taken.style.flexGrow = String(used);
     this.bar.replaceChildren(...(used ? [taken] : []), ...(left ? [rest] : []));
-    this.words.replaceChildren(el("b", "", num(used)), ` of ${num(budget)} budget tokens`, el("span", "hide", used ? `: ${num(prefill)} prefill, ${num(decode)} decode` : ""));
+    this.words.replaceChildren(el("b", "", num(used)), ` of ${num(budget)} budget tokens`);
     const who = list(shares.map((s) => `${s.id} ${num(s.n)}`), 6);
     this.bar.dataset.tip = `${plural(used, "token")} of ${num(budget)}: ${num(prefill)} prefill, ${num(decode)} decode, ${num(left)} left.${who ? ` ${who}.` : ""}`;
     this.bar.setAttribute("aria-label", `Token budget of the step. ${this.bar.dataset.tip}`);

@@ -37,7 +37,7 @@ export class Controls {
     this.play.classList.add("play");
     this.next = make("next", "Step on", "Step on  →", manual(() => player.go(player.k + 1)));
     this.last = make("last", "Last step", "Last step  End", manual(() => player.go(player.last)));
-    this.jump = make("jump", "Next notable event", "", manual(() => player.jump(1)));
+    this.jump = make("jump", "Next notable event", "Next notable event  E", manual(() => player.jump(1)));
     this.back = make("back", "Previous notable event", "", manual(() => player.jump(-1)));
     this.kind = el("select", "speed kind");
     this.kind.setAttribute("aria-label", "Kind of event to jump to");
@@ -53,7 +53,7 @@ export class Controls {
     this.help.setAttribute("aria-expanded", "false");
     this.help.classList.add("help-key");
     this.now = el("div", "now");
-    this.root = el("div", "keysbox", el("div", "keys", this.first, this.prev, this.play, this.next, this.last, this.speed, el("span", "kinds", this.back, this.kind, this.jump), this.help), this.now);
+    this.root = el("div", "keysbox", el("div", "keys", this.first, this.prev, this.play, this.next, this.last, this.speed, player.chooseKind ? el("span", "kinds", this.back, this.kind, this.jump) : this.jump, this.help), this.now);
     this.sheet = el("dl", "help");
     this.sheet.hidden = true;
     for (const [k, what] of help) this.sheet.append(el("dt", "", ...k.split(" ").map((x) => el("kbd", "", x))), el("dd", "", what));
@@ -80,20 +80,18 @@ export class Controls {
     }
   }
 
-  draw({ k, last, pane, kinds, kind }) {
-    const tokens = pane.sv.tokensInStep;
-    const { timing } = pane.step;
-    const parts = ["Step ", el("b", "", num(k)), ` of ${num(Math.max(0, last))}, `, el("b", "", num(tokens)), tokens === 1 ? " token" : " tokens"];
+  // steps: those with the chosen kind of event, where there is a choice.
+  draw(k, last, tokens, timing, steps = null) {
+    const parts = ["Step ", el("b", "", num(k)), ` of ${num(last)}, `, el("b", "", num(tokens)), tokens === 1 ? " token" : " tokens"];
     const took = msOf(timing);
     if (took !== null) parts.push(", ", el("b", "", ms(1000 * took)), " ms");
     this.now.replaceChildren(...parts);
-    const steps = kinds.get(kind) ?? [];
     // Not `disabled`: a button that had the focus would lose it at the end of the run.
     const off = (b, yes) => b.setAttribute("aria-disabled", String(yes));
     for (const b of [this.first, this.prev]) off(b, k === 0);
     for (const b of [this.next, this.last]) off(b, k >= last);
-    off(this.jump, neighbour(steps, k, 1) === null);
-    off(this.back, neighbour(steps, k, -1) === null);
+    off(this.jump, steps ? neighbour(steps, k, 1) === null : k >= last);
+    off(this.back, !steps || neighbour(steps, k, -1) === null);
   }
 
   playing(on) {

@@ -45,7 +45,7 @@ export class Keyboard {
     if (field && !range) return;
     if (e.key === " " && /^(BUTTON|SUMMARY|A)$/.test(at.tagName ?? "")) return; // the button's own
     const { player } = this;
-    if (!player.runs) return; // still on its way
+    if (player.loading) return;
     const step = (k) => {
       player.pause();
       player.go(k);
@@ -66,7 +66,7 @@ export class Keyboard {
       End: () => step(player.last),
       n: () => jump(1),
       e: () => jump(1),
-      p: () => jump(-1),
+      p: () => player.chooseKind && jump(-1),
       "?": () => player.controls.toggleHelp(),
       Escape: () => player.present && player.setPresent(false, true),
     }[e.key.length === 1 ? e.key.toLowerCase() : e.key];

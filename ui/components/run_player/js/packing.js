@@ -81,8 +81,10 @@ const bytesOf = (base64) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)
 
 const inflate = (base64) => new Response(new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 
-// A run, from whatever Python sent: at once where it can be, else as a promise.
+// A run from what `PackedRun.plain` gives.
+export const readRun = (text) => unpack(JSON.parse(text));
+
+// A run from what `PackedRun.text` gives: at once where it can be, else as a promise.
 export function openRun(given) {
-  if (typeof given !== "string") return unpack(given);
-  return given.startsWith("H4sI") ? inflate(given).then((text) => unpack(JSON.parse(text))) : unpack(JSON.parse(given));
+  return given.startsWith("H4sI") ? inflate(given).then(readRun) : readRun(given);
 }

@@ -28,7 +28,7 @@ export class Pane {
     this.name = el("h3", "panename");
     this.prov = el("span", "prov");
     this.head = el("div", "panehead", this.name, this.prov);
-    this.lanesCap = el("span", "hide");
+    this.lanesCap = el("b", "", "Sequences, in logical order");
     this.queue = el("span", "r");
     this.budget = new Budget();
     this.laneBox = el("div", "lanebox");
@@ -40,8 +40,7 @@ export class Pane {
       "div",
       "left",
       this.head,
-      el("div", "cap c-lanes", el("b", "", "Sequences, in logical order"), this.lanesCap, this.queue),
-      this.budget.root,
+      el("div", "cap c-lanes", this.lanesCap, this.budget.root, this.queue),
       this.laneBox,
       this.moment,
       el("div", "cap c-pool", el("b", "", "Pool, in physical order"), this.poolCap, this.usage.root),
@@ -109,7 +108,7 @@ export class Pane {
     this.laneBox.replaceChildren(this.lanes.root);
     this.poolBox.replaceChildren(this.pool.root);
     for (const v of [this.lanes, this.pool, this.budget]) v.load(info);
-    this.lanesCap.textContent = this.lanes instanceof Lanes ? "each box is a table entry: logical → physical" : "a bar is one table entry; a pale top means shared";
+    this.lanesCap.dataset.tip = this.lanes instanceof Lanes ? "Each box is a table entry: logical → physical." : "A bar is one table entry; a pale top means shared.";
     this.poolCap.textContent = `${bs} ${bs === 1 ? "slot" : "slots"} a block`;
     this.name.textContent = info.name;
     const p = provenance(info.header);

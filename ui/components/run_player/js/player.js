@@ -30,6 +30,7 @@ export class Player extends Playback {
     this.wantsBoth = true;
     this.present = false;
     this.kind = ANY;
+    this.loading = true;
     this.build();
     this.keyboard = new Keyboard(this);
     this.listen();
@@ -126,7 +127,7 @@ export class Player extends Playback {
   }
 
   measure() {
-    this.track = { width: this.timelines[0].root.clientWidth, height: this.timelines[0].root.clientHeight };
+    this.size = { track: this.timelines[0].root.clientWidth, trackHeight: this.timelines[0].root.clientHeight };
     for (const p of this.shown) p.measure();
   }
 
@@ -178,6 +179,7 @@ export class Player extends Playback {
 
   load(opened, data) {
     this.pause();
+    this.loading = false;
     if (!this.root.isConnected) this.host.replaceChildren(el("div", "wrap", this.root), this.live, this.links.tipNode, this.sheet);
     this.runs = opened.map((run) => {
       const info = new RunInfo(run);
@@ -246,7 +248,7 @@ export class Player extends Playback {
       this.difference.draw(this.panes);
     }
     this.runs.forEach((r, i) => this.timelines[i].draw(Math.min(this.k, r.run.steps.length - 1)));
-    this.controls.draw(this);
+    this.controls.draw(this.k, Math.max(0, this.last), this.sv.tokensInStep, this.pane.step.timing, this.kinds.get(this.kind) ?? []);
     this.drawSide();
     this.tables.draw();
     if (keep) this.root.querySelector(`[data-key="${CSS.escape(keep)}"]`)?.focus({ preventScroll: true });

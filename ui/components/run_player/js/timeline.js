@@ -49,7 +49,7 @@ export class Timeline {
   }
 
   get width() {
-    return this.player.track.width;
+    return this.player.size.track;
   }
 
   // The left edge and width of step k, in CSS pixels.
@@ -63,7 +63,7 @@ export class Timeline {
     this.cur.hidden = this.later.hidden = k < 0;
     if (k < 0) return;
     const c = this.player.colors;
-    const key = [this.width, this.player.track.height, c.surface, c.scale, this.info.name, this.n, this.player.kind].join();
+    const key = [this.width, this.player.size.trackHeight, c.surface, c.scale, this.info.name, this.n, this.player.kind].join();
     if (this.drawn !== key && this.width) {
       this.drawn = key;
       this.paint(c);
@@ -79,7 +79,7 @@ export class Timeline {
 
   paint(c) {
     const foot = 18 * c.scale;
-    const H = this.player.track.height - foot;
+    const H = this.player.size.trackHeight - foot;
     const W = this.width;
     const ctx = fit(this.canvas, W, H);
     ctx.clearRect(0, 0, W, H);
