@@ -21,6 +21,7 @@ from core.trace.run import parse_run, read_run
 from core.workloads_prefix import KINDS, Knobs, edited_prompt, hot_prompt, scenario
 from tests.app.conftest import Open, text_of
 from ui import catalogue, lesson, runs
+from ui.components.run_player import PackedRun
 from ui.kit import code
 from ui.paths import runs_dir
 from ui.prefix import economics, evict, money, pairs, place, predict, tokens, watch, yours
@@ -97,11 +98,12 @@ def test_a_recorded_run_and_its_twin_find_the_same_blocks(name: str) -> None:
     chain, radix = pair.looks
     assert [one["hit_blocks"] for one in chain] == [one["hit_blocks"] for one in radix]
     assert pair.header["label"] == "RECORDED"
-    header = json.loads(pair.chain)["header"]
+    chained = PackedRun(pair.chain, "").run()
+    header = chained["header"]
     assert header["label"] == "SIMULATED"
     assert header["scenario"]["engine"]["prefix_cache"] == "hash"
     assert header["prompts"] == pair.header["prompts"]
-    verify(parse_run(pair.chain.encode(), 1 << 24))
+    verify(parse_run(json.dumps(chained).encode(), 1 << 24))
 
 
 def test_a_twin_samples_what_was_recorded() -> None:
@@ -122,7 +124,7 @@ def test_a_twin_samples_what_was_recorded() -> None:
 
 def test_the_browser_gets_words_for_every_token_of_a_workload() -> None:
     pair = pairs.workload("Chat", "chat", Knobs(), "lru")
-    header = json.loads(pair.radix)["header"]
+    header = PackedRun(pair.radix, "").run()["header"]
     used = {str(t) for tokens in header["prompts"].values() for t in tokens}
     assert used <= header["token_text"].keys()
     first = [header["token_text"][str(t)] for t in header["prompts"]["A"][:4]]

@@ -39,12 +39,9 @@ PLACES = {
     "prefill_decode": ".kv.bench svg",
     "block_pool?scenario=two-answers&step=2": ".kv .cell",
     "block_pool?present=1": ".kv .cell",
-    "prefix_cache": ".kv.prefix .hc",
     "prefix_cache?work=rag&step=9&pick=node:1": ".kv.prefix .hc",
-    "prefix_cache?study=yours": ".kv.prefix .hc",
     "prefix_cache?study=evict": ".kv.prefix .hc",
     "prefix_cache?study=time": ".kv-px-table",
-    "prefix_cache?present=1": ".kv.prefix .hc",
     "quiz": "label.opt",
 }
 

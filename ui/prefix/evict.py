@@ -80,6 +80,7 @@ def compared() -> tuple[Row, ...]:
 
 def draw(words: Lesson, *, present: bool) -> None:
     rows = compared()
+    st.html(f'<h2 class="kv-px-h2">{html.escape(words["evict-title"])}</h2>')
     if not present:
         st.markdown(words["evict-help"])
     run = pairs.policy(rows[0].policy.prefix_cache, rows[0].policy.eviction)

@@ -73,6 +73,7 @@ def draw(words: Lesson, *, present: bool) -> None:
     except KVScopeError as exc:
         states.refused(exc, words["refused"])
         return
+    st.html(f'<h2 class="kv-px-h2">{html.escape(words["time-title"])}</h2>')
     if not present:
         st.markdown(words["time-help"])
     st.html(bars(found, f"{label}: {about}"))

@@ -39,7 +39,7 @@ export class Pane {
     this.empty = el("p", "say muted none", "Nothing is cached yet: a block enters when its last slot is computed.");
     this.who = el("div", "evs");
     this.title = el("h3", "panetitle", title);
-    this.root = el("section", "pane", el("div", "panehead", this.title, this.prov), el("p", "say muted panesays", says), el("div", "panebar", this.count, el("span", "zoom", this.minus, this.plus)), this.area, this.who);
+    this.root = el("section", "half", el("div", "halfhead", this.title, this.prov), el("p", "say muted panesays", says), el("div", "panebar", this.count, el("span", "zoom", this.minus, this.plus)), this.area, this.who);
     this.root.setAttribute("aria-label", title);
     this.boxes = new Map();
     rove(this.area, () => this.grid());

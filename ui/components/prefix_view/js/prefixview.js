@@ -2,10 +2,12 @@
 // side by side. It stands in for a player towards the player's bar, timeline and keys.
 import { readColors } from "../../run_player/js/canvas.js";
 import { Controls } from "../../run_player/js/controls.js";
-import { headline, isNotable } from "../../run_player/js/events.js";
+import { headline } from "../../run_player/js/events.js";
 import { icon } from "../../run_player/js/icons.js";
 import { Keyboard } from "../../run_player/js/keyboard.js";
-import { readRun } from "../../run_player/js/packing.js";
+import { ANY, kindsOf } from "../../run_player/js/kinds.js";
+import { openRun } from "../../run_player/js/packing.js";
+import { Playback } from "../../run_player/js/playback.js";
 import { Cursor } from "../../run_player/js/reducer.js";
 import { RunInfo } from "../../run_player/js/runinfo.js";
 import { Timeline } from "../../run_player/js/timeline.js";
@@ -19,7 +21,6 @@ import { RadixPane } from "./radix.js";
 import { Strip } from "./strip.js";
 import { Why } from "./why.js";
 
-const STEP_MS = 1100; // a step at speed 1
 const COMMIT_MS = 500;
 const SIDE_NAMES = ["Hash chain", "Radix tree"];
 const SIDE = ["chain", "tree"];
@@ -34,13 +35,24 @@ export function parsePick(text) {
 
 export const pickText = (p) => (!p ? null : p.node !== undefined ? `node:${p.node}` : `${SIDE[p.side]}:${p.b}`);
 
-export class PrefixView {
+const KEYS = [
+  ["Space", "play or pause"],
+  ["← →", "one step back or on, also Page Up and Page Down"],
+  ["Home End", "first and last step"],
+  ["N P", "to the next and the previous event of the kind that is chosen"],
+  ["Tab", "into the prompt, a cache or the order of eviction; arrow keys then go from block to block, Enter asks one why it is there"],
+  ["?", "this list"],
+];
+
+export class PrefixView extends Playback {
   constructor(host) {
+    super();
     this.host = host;
-    this.k = 0;
+    this.shown = []; // nothing here follows a step but `draw`
     this.pick = null;
     this.request = null;
-    this.speed = 1;
+    this.kind = ANY;
+    this.kinds = new Map();
     this.present = false;
     this.sheet = { open: false }; // the keys ask a player for one; there is none here
     this.title = el("h2", "ttl");
@@ -49,7 +61,7 @@ export class PrefixView {
     this.why = new Why(this);
     this.facts = new Facts(this);
     this.timeline = new Timeline(this);
-    this.controls = new Controls(this);
+    this.controls = new Controls(this, KEYS);
     this.moment = el("div", "moment");
     this.tipNode = el("div", "tip");
     this.tipNode.setAttribute("role", "tooltip");
@@ -65,7 +77,7 @@ export class PrefixView {
     this.field.setAttribute("aria-label", "Link to this step");
     const bar = el("header", "bar", this.title, el("span", "actions", ...exportMenu(this), this.copy, this.presentButton), this.field);
     const foot = el("div", "player", this.controls.root, el("div", "tracks", this.timeline.root), this.controls.sheet);
-    this.root = el("section", "kv prefix", el("div", "panel", bar, this.strip.root, this.moment, el("div", "panes", ...this.panes.map((p) => p.root)), this.why.root, foot), this.facts.root);
+    this.root = el("section", "kv prefix", el("div", "panel", bar, this.strip.root, this.moment, el("div", "halves", ...this.panes.map((p) => p.root)), this.why.root, foot), this.facts.root);
     this.root.setAttribute("aria-label", "Hash chain and radix tree");
     host.replaceChildren(el("div", "wrap", this.root), this.live, this.tipNode);
     this.keyboard = new Keyboard(this);
@@ -92,12 +104,13 @@ export class PrefixView {
     clearTimeout(this.commitTimer);
     clearTimeout(this.copyTimer);
     cancelAnimationFrame(this.raf);
+    this.gone = true;
     this.resize.disconnect();
     this.keyboard.dispose();
   }
 
   measure() {
-    this.size = { track: this.timeline.root.clientWidth, trackHeight: this.timeline.root.clientHeight };
+    this.track = { width: this.timeline.root.clientWidth, height: this.timeline.root.clientHeight };
   }
 
   update({ data, setStateValue, setTriggerValue }) {
@@ -107,16 +120,29 @@ export class PrefixView {
     this.setTriggerValue = setTriggerValue;
     if (data.present !== before.present) this.setPresent(Boolean(data.present), false);
     this.colors = readColors(this.root);
-    if (data.id !== before.id) this.load(data);
+    if (data.id !== before.id) this.open(data);
+    else if (this.sides) this.refresh();
+  }
+
+  // The last picture stays until both runs have been opened.
+  async open(data) {
+    const runs = await Promise.all([data.chain, data.radix].map(openRun));
+    if (this.gone || this.data.id !== data.id) return;
+    this.load(this.data, runs);
+    this.refresh();
+  }
+
+  refresh() {
     this.timeline.drawn = null;
     this.measure();
     this.draw();
   }
 
-  load(data) {
+  load(data, runs) {
     this.pause();
-    this.sides = [data.chain, data.radix].map((text, i) => {
-      const run = readRun(text);
+    this.sv = null;
+    this.runs = runs;
+    this.sides = runs.map((run, i) => {
       const info = new RunInfo(run);
       return { which: i, name: SIDE_NAMES[i], run, info, cursor: new Cursor(run), order: keyOrder(run), read: reader(info), ...collect(run, data.looks[i]) };
     });
@@ -133,8 +159,12 @@ export class PrefixView {
     this.panes[0].load(chain, levelFor(chain.size.cols, chain.size.blocks, width, CARD, [40, 260]));
     this.panes[1].load(tree, levelFor(tree.size.depths, tree.size.nodes, width, NODE, [24, 120], 3.2));
     this.strip.load(this.info);
+    this.empty = this.last < 0;
     this.timeline.load(this.info, this.last + 1);
     this.timeline.name(null);
+    this.kinds = kindsOf(runs);
+    if (!this.kinds.has(this.kind)) this.kind = ANY;
+    this.controls.choices(this.kinds, this.kind);
   }
 
   draw() {
@@ -142,7 +172,7 @@ export class PrefixView {
       const k = Math.min(this.k, s.run.steps.length - 1);
       s.sv = new StepView(s.info, s.cursor.seek(k), s.run.steps[k]);
     }
-    const { sv } = this.front;
+    this.sv = this.front.sv;
     this.strip.draw(this.k, this.front, this.request);
     const look = lookAt(this.front.looks, this.k, this.request);
     const path = new Set((look?.keys ?? []).filter(Boolean));
@@ -150,7 +180,7 @@ export class PrefixView {
     this.why.draw(this.sides[this.pick?.side ?? 1], this.pick);
     this.drawMoment();
     this.timeline.draw(this.k);
-    this.controls.draw(this.k, this.last, sv.tokensInStep, sv.step.timing);
+    this.controls.draw({ k: this.k, last: this.last, pane: { sv: this.sv, step: this.sv.step }, kinds: this.kinds, kind: this.kind });
     this.facts.draw();
   }
 
@@ -166,57 +196,20 @@ export class PrefixView {
   // --- what the bar, the timeline and the keys ask for ------------------------------------------
   showOf() {}
 
-  go(k) {
-    const to = clamp(k, 0, Math.max(0, this.last));
-    if (to === this.k && this.front.sv) return;
-    this.k = to;
+  chooseKind(kind) {
+    this.kind = kind;
     this.draw();
-    if (!this.timer) this.live.textContent = this.headlineText;
   }
 
-  jump() {
-    for (let j = this.k + 1; j <= this.last; j++) if (this.sides.some((s) => s.run.steps[j] && isNotable(s.run.steps[j]))) return void this.go(j);
-    this.go(this.last);
-  }
-
-  toggle() {
-    if (this.timer) {
-      this.pause();
-      this.commit();
-    } else this.play();
-  }
-
-  play() {
-    if (this.k >= this.last) this.go(0);
-    const tick = () => {
-      if (this.k >= this.last) {
-        this.pause();
-        this.commit();
-        return;
-      }
-      this.go(this.k + 1);
-      this.timer = setTimeout(tick, STEP_MS / this.speed);
-    };
-    this.timer = setTimeout(tick, STEP_MS / this.speed / 2);
-    this.controls.playing(true);
-  }
-
-  pause() {
-    if (!this.timer) return;
-    clearTimeout(this.timer);
-    this.timer = null;
-    this.controls.playing(false);
-  }
-
-  setSpeed(v) {
-    this.speed = v;
+  say(words) {
+    this.live.textContent = words;
   }
 
   // Python hears where the reader rests: the step, what is picked, whose prompt.
   commit() {
     clearTimeout(this.commitTimer);
     this.commitTimer = setTimeout(() => {
-      if (this.timer) return;
+      if (this.stop) return;
       const rest = { id: this.data.id, step: this.k, pick: pickText(this.pick), follow: this.request };
       const text = JSON.stringify(rest);
       if (text === this.committed) return;
