@@ -39,6 +39,10 @@ PLACES = {
     "prefill_decode": ".kv.bench svg",
     "block_pool?scenario=two-answers&step=2": ".kv .cell",
     "block_pool?present=1": ".kv .cell",
+    "claims_ledger?claim=B041": ".ledger .row",
+    "claims_ledger?claim=B095&show=all": ".ledger .mark",
+    "numbers?number=ridge-h100-sxm5": ".sheet .number",
+    "numbers?cover=1": ".sheet .number",
     "quiz": "label.opt",
 }
 
