@@ -6,10 +6,13 @@ every visitor waits. `gc.freeze()` moves those objects where the collector does 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import sys
 import threading
+
+from core.errors import KVScopeError
 
 # What a first visit would otherwise import. Never torch.
 MODULES = (
@@ -20,6 +23,9 @@ MODULES = (
     "ui.runs",
     "ui.quiz_view",
 )
+
+COMPUTED = ("ui.claims.ledger:judged", "ui.numbers.sheet:data")
+"""What is the same for every visitor, kept once computed, and takes longer than a click may."""
 
 SWITCH_INTERVAL_S = 0.0005
 """How long one thread may hold the interpreter. Shorter than Python's 5 ms: with many visitors the
@@ -41,6 +47,10 @@ def _warm() -> None:
             importlib.import_module(name)
         except ImportError:
             continue  # the page that needs it says so
+    for target in COMPUTED:
+        module, _, name = target.partition(":")
+        with contextlib.suppress(ImportError, KVScopeError):  # as above
+            getattr(importlib.import_module(module), name)()
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(SWITCH_INTERVAL_S)

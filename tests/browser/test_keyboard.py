@@ -98,10 +98,21 @@ def test_from_the_start_through_a_run_to_the_quiz(page: Any, app: App) -> None:
     page.locator(".score").wait_for()
 
 
-@pytest.mark.parametrize("path", ["", "prefill_decode", "block_pool", "prefix_cache", "quiz"])
+DRAWN = {
+    "": ".stage .cell",
+    "prefill_decode": ".kv.bench svg",
+    "block_pool": ".kv .cell",
+    "prefix_cache": ".kv .hc",
+    "claims_ledger": ".ledger .row",
+    "quiz": "label.opt",
+}
+"""A page's address → what is on it once it is drawn."""
+
+
+@pytest.mark.parametrize("path", list(DRAWN))
 def test_tab_goes_round_every_page_and_is_never_caught(page: Any, app: App, path: str) -> None:
     page.goto(f"{app.url}/{path}")
-    page.locator(".stage .cell, .kv.bench svg, .kv .cell, .kv .hc, label.opt").first.wait_for()
+    page.locator(DRAWN[path]).first.wait_for()
     page.wait_for_timeout(1000)
     passed = []
     for _ in range(MOST_TABS):

@@ -23,7 +23,7 @@ def draw(words: Lesson, study: str, shown: studies.Shown) -> None:
     if study == "landing":
         st.html(chunks_table(words["chunks"]))
         return
-    data = [json.loads(lane.packed.text) for lane in shown.lanes]
+    data = [lane.packed.run() for lane in shown.lanes]
     if study == "pressure":
         series(blocks_chart(shown.lanes, data), key="ba.blocks")
     else:

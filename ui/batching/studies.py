@@ -133,4 +133,4 @@ def figures_text(packed: PackedRun) -> str:
 
 @st.cache_resource(ttl=3600, max_entries=128, show_spinner=False)
 def _figures(key: str, _packed: PackedRun) -> str:
-    return json.dumps(serving(json.loads(_packed.text)), separators=(",", ":"))
+    return json.dumps(serving(_packed.run()), separators=(",", ":"))

@@ -69,7 +69,8 @@ export class Ledger {
     this.live = el("p", "sr");
     this.live.setAttribute("role", "status");
     const nav = el("div", "pager", this.count, this.before, this.after);
-    const left = el("div", "left", nav, this.list.root);
+    this.nothing = el("p", "nothing muted", "No claim is like that. Take a filter away.");
+    const left = el("div", "left", nav, this.list.root, this.nothing);
     this.body = el("div", "body", left, this.panel);
     this.root = el("section", "kv ledger", this.filters.root, this.tally.root, this.body, this.live);
     this.host.replaceChildren(this.root);
@@ -82,6 +83,8 @@ export class Ledger {
     this.page = clamp(this.page, 0, pages(this.shown.length) - 1);
     const from = this.page * PAGE;
     this.list.draw(this.shown.slice(from, from + PAGE), { answers, open: this.open, topics: data.topics, sources: data.sources });
+    this.list.root.hidden = !this.shown.length;
+    this.nothing.hidden = Boolean(this.shown.length);
     text(this.count, span(this.shown.length, this.page));
     this.before.setAttribute("aria-disabled", String(this.page === 0));
     this.after.setAttribute("aria-disabled", String(this.page >= pages(this.shown.length) - 1));

@@ -1,6 +1,7 @@
 // The open claim: what was said, the vote, and after it what is right and why.
 import { icon } from "../../run_player/js/icons.js";
 import { button, el } from "../../run_player/js/util.js";
+import { claimLink } from "./claimlink.js";
 import { derivation } from "./derivation.js";
 import { NEEDS, VERDICTS, VOTES, sees, verdictWords, votedWord } from "./rows.js";
 
@@ -33,7 +34,7 @@ const needed = (needs) => el("p", "needs", icon("help"), `${NEEDS[needs]}.`);
 
 function part(one, { alone, told }) {
   const box = el("section", "part");
-  const head = el("h4", "", one.what);
+  const head = el("h3", "", one.what);
   box.append(alone ? head : el("div", "phead", head, verdictMark(one.verdict)));
   const facts = el("dl", "facts");
   const add = (word, said, cls = "") => said && facts.append(el("dt", "", word), el("dd", cls, said));
@@ -61,8 +62,8 @@ function revealed(detail, answers) {
   const prov = el("span", "prov modelled", el("b", "", icon("fn"), "MODELLED"), el("span", "", "computed now by core/sizing from the inputs below; no engine ran"));
   if (detail.parts.some((one) => one.derived)) box.append(el("p", "from", prov));
   box.append(...detail.parts.map((one, i) => part(one, { alone: detail.parts.length === 1, told: i === 0 && detail.needs })));
-  if (detail.conflicts.length) box.append(el("h4", "", "It contradicts"), el("ul", "", ...detail.conflicts.map((c) => el("li", "", c))));
-  if (detail.assumptions.length) box.append(el("h4", "", "Taken as given"), el("ul", "", ...detail.assumptions.map((a) => el("li", "", a))));
+  if (detail.conflicts.length) box.append(el("h3", "", "It contradicts"), el("ul", "", ...detail.conflicts.map((c) => el("li", "", c))));
+  if (detail.assumptions.length) box.append(el("h3", "", "Taken as given"), el("ul", "", ...detail.assumptions.map((a) => el("li", "", a))));
   if (detail.typed) box.append(el("p", "muted small", "This verdict rests on a fact that was looked up, not on a formula."));
   box.append(el("p", "dv-fact", el("span", "", "Same from a shell "), el("code", "", detail.command)));
   return box;
@@ -74,8 +75,8 @@ export function claimPanel(what, act) {
   const box = el("div", "claim");
   const back = button("btn quiet back", null, icon("out"), "All claims");
   back.onclick = act.back;
-  box.append(el("div", "chead", back, el("span", "id", row.id), el("span", "muted", `${source.title}, ${row.section} · ${topic}`)));
-  const says = el("h3", "says", row.says);
+  box.append(el("div", "chead", back, el("span", "id", row.id), el("span", "muted", `${source.title}, ${row.section} · ${topic}`), ...claimLink(row.id)));
+  const says = el("h2", "says", row.says);
   says.tabIndex = -1;
   box.append(says, el("p", "credit", source.credit));
   if (detail) box.append(revealed(detail, answers));

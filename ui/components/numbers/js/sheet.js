@@ -57,7 +57,7 @@ export class Sheet {
   }
 
   group(group) {
-    const box = el("section", "group", el("h3", "", group.title), el("p", "about muted", group.about));
+    const box = el("section", "group", el("h2", "", group.title), el("p", "about muted", group.about));
     for (const number of group.numbers) box.append(this.row(number));
     return box;
   }
@@ -65,14 +65,14 @@ export class Sheet {
   row(number) {
     const value = el("span", "value", number.value);
     const scope = el("span", "scope muted", number.scope === "gpu" ? "GPU" : number.scope);
-    const look = button("look", `Look: ${number.name}`, "look");
+    const look = el("span", "look", "look");
     const line = el("summary", "", el("span", "name", number.name), look, value, scope);
     const fold = el("details", "number", line);
-    look.onclick = (event) => {
-      event.preventDefault(); // it uncovers the value and opens nothing
+    line.onclick = (event) => {
+      if (look.hidden) return;
+      event.preventDefault(); // the first click, or Enter, uncovers the value and opens nothing
       this.looked.add(number.id);
       this.draw();
-      line.focus();
     };
     fold.ontoggle = () => {
       if (fold.open) this.fill(number, fold);
@@ -101,7 +101,9 @@ export class Sheet {
       number.claims.forEach((id, i) => {
         const link = el("a", "", id);
         link.href = `claims_ledger?claim=${encodeURIComponent(id)}`;
-        link.setAttribute("aria-label", `Claim ${id} in the claims ledger`);
+        link.target = "_blank";
+        link.rel = "noopener";
+        link.setAttribute("aria-label", `Claim ${id} in the claims ledger, in a new tab`);
         said.append(i ? ", " : "", link);
       });
       box.append(said);
