@@ -9,6 +9,7 @@ import argparse
 from array import array
 from collections.abc import Callable
 
+from bench.peers_blocks import PEERS, compare
 from bench.timing import Timing, measure
 from core.config import EngineConfig
 from core.engine import Engine
@@ -26,8 +27,20 @@ BULK = 64
 
 def main(arguments: list[str]) -> int:
     """Print all figures with their targets."""
-    argparse.ArgumentParser(prog="python -m bench blocks").parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="python -m bench blocks")
+    for name in PEERS:
+        parser.add_argument(f"--{name}-python", metavar="PATH", help=f"an interpreter with {name}")
+    parser.add_argument("--peers-only", action="store_true", help="nothing but the comparisons")
+    options = parser.parse_args(arguments)
+    pythons = {name: getattr(options, f"{name}_python") for name in PEERS}
     print(f"{host()['cpu']}, {host()['cores']} cores; median of 5 (range)")
+    if not options.peers_only:
+        _own()
+    compare(pythons)
+    return 0
+
+
+def _own() -> None:
     results = {size: _pool(size) for size in SIZES}
     print(f"\n{'per operation, untraced':<38}{'10 k blocks':>22}{'1 M blocks':>22}  ratio  target")
     for name, target in (
@@ -60,7 +73,6 @@ def main(arguments: list[str]) -> int:
     for policy in ("fcfs", "priority"):
         timing = measure(lambda p=policy: _turnover(p))
         _row(f"step under preemption, traced, 256 running, {policy}", timing, 1e6, "µs", None)
-    return 0
 
 
 def _row(name: str, timing: Timing, scale: float, unit: str, limit: float | None) -> None:
