@@ -40,10 +40,21 @@ def bundle(folder: Path, entry: str = "main.js") -> str:
         body = _EXPORT.sub("", _IMPORT.sub("", source))
         if re.search(r"^import\b", body, re.MULTILINE):
             raise ValueError(f"{path.name}: only named imports from files beside it can be joined")
-        parts.append(f"// --- {path.name}\n{body.strip()}\n")
+        parts.append(f"// --- {path.name}\n{_slim(body)}\n")
 
     add((folder / entry).resolve())
     return "\n".join(parts)
+
+
+def _slim(source: str) -> str:
+    """Without indentation, empty lines and lines of comment: every visitor waits for the rest.
+
+    A file with a template over several lines stays as it is: its spaces may be part of a text.
+    """
+    lines = [line.strip() for line in source.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("//")]
+    whole = any(line.count("`") % 2 for line in lines)
+    return source.strip() if whole else "\n".join(lines)
 
 
 def stylesheet(*files: Path) -> str:
