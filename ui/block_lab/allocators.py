@@ -20,7 +20,7 @@ from ui.components.series import label_of, series
 from ui.kit import page
 from ui.lesson import Lesson
 
-MAX_TOKENS = 60_000
+MAX_TOKENS = 30_000
 MAX_SLOTS = 65_536
 RESERVES = {"request": "What it may reach", "max_model_len": "The longest there is"}
 _WIDGET = "bp.reserve.widget"
@@ -64,10 +64,17 @@ def draw(words: Lesson, played: runs.Played, *, present: bool) -> None:
     try:
         paged, contiguous = sides(played.packed.id, state[choice.RESERVE], base, played)
     except KVScopeError as exc:
-        studies.instead(str(exc), "contiguous", "Play one that both can serve", key="paged")
+        studies.instead(
+            exc,
+            "contiguous",
+            "Play one that both can serve",
+            key="paged",
+            played=played,
+            present=present,
+        )
         return
     with st.container(key="kv-reserve", horizontal=True, vertical_alignment="center"):
-        st.html('<b class="kv-label">A reservation is for</b>')
+        st.html('<b class="kv-label">A reservation is for</b>', width="content")
         _control()
         if not present:
             page.exports([page.Export("The waiting, CSV", "allocators.csv", "text/csv",

@@ -20,9 +20,9 @@ from ui.block_lab import studies
 from ui.kit import page
 from ui.lesson import Lesson
 
-MAX_TOKENS = 30_000
+MAX_TOKENS = 10_000
 """Most tokens of a scenario that is run eight times for a visitor, prompts and answers."""
-MAX_SLOTS = 65_536
+MAX_SLOTS = 16_384
 _WIDGET = "bp.size.widget"
 
 
@@ -81,13 +81,20 @@ def draw(words: Lesson, played: runs.Played, *, present: bool) -> None:
     try:
         found = summaries(played.packed.id, played)
     except KVScopeError as exc:
-        studies.instead(str(exc), "block-sizes", "Play 2,048 slots, made for this", key="sizes")
+        studies.instead(
+            exc,
+            "block-sizes",
+            "Play one made for this",
+            key="sizes",
+            played=played,
+            present=present,
+        )
         return
     own = played.header["scenario"]["engine"]["block_size"]
     fits = [size for size, summary in found.items() if summary is not None]
     size = _chosen(fits, own)
     with st.container(key="kv-sizes", horizontal=True, vertical_alignment="center"):
-        st.html('<b class="kv-label">Slots a block</b>')
+        st.html('<b class="kv-label">Slots a block</b>', width="content")
         _control(fits, size)
         if not present:
             page.exports([page.Export("The table, CSV", "block-sizes.csv", "text/csv",
