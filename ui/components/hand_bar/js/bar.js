@@ -1,6 +1,6 @@
 // Add, fork, finish, cancel by hand: a row beside the player. It hears from the player at which
 // step the reader stands, and tells Python what is to be done after that step.
-//   data: {id, at, spans, refused, forks, undo, said, present}
+//   data: {id, at, spans, refused, forks, text, undo, said, turn, chosen, present}
 import { button, el } from "../../run_player/js/util.js";
 import { icon } from "../../run_player/js/icons.js";
 import { AddForm } from "./addform.js";
@@ -97,7 +97,7 @@ export class HandBar {
       node.setAttribute("aria-disabled", String(why !== null || Boolean(this.busy)));
       node.title = why ?? tip;
     }
-    this.form.draw(ids);
+    this.form.draw(ids, data.text);
   }
 
   toggleForm(open = this.form.root.hidden) {
