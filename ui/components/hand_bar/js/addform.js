@@ -21,6 +21,7 @@ export class AddForm {
     });
     this.seg.append(...this.tabs);
     this.seq = el("select");
+    this.seq.setAttribute("aria-label", "The sequence to begin like");
     this.shared = field("8");
     this.own = field("5");
     this.text = el("input", "text");

@@ -11,6 +11,7 @@ const ACTIONS = [
   ["finish", "D", "Finish", "flag", "Its next token is a stop token"],
   ["cancel", "X", "Cancel", "close", "Its request ends before the next step; its blocks are free in it"],
 ];
+const SETTLED = 650; // ms after which the player has told Python of its step: see COMMIT_AFTER there
 const FIELDS = /^(INPUT|SELECT|TEXTAREA)$/;
 
 export class HandBar {
@@ -52,6 +53,7 @@ export class HandBar {
   }
 
   dispose() {
+    clearTimeout(this.timer);
     document.removeEventListener("kv-step", this.onStep);
     document.removeEventListener("keydown", this.onKey, true);
   }
@@ -71,12 +73,14 @@ export class HandBar {
       this.busy = false;
       this.said.textContent = data.said ?? "";
     }
+    if (data.refused) this.said.textContent = data.refused;
     this.draw();
   }
 
   stand(step) {
     if (step === this.k) return;
     this.k = step;
+    this.stepped = performance.now();
     this.draw();
   }
 
@@ -115,7 +119,10 @@ export class HandBar {
     if (this.busy) return;
     this.busy = true;
     this.draw();
-    this.setTriggerValue("act", { ...action, step: this.k, run: this.data.id });
+    // The player's own word of the step comes first, or it would overwrite the step to go to.
+    const told = { ...action, step: this.k, run: this.data.id };
+    const wait = Math.max(0, (this.stepped ?? 0) + SETTLED - performance.now());
+    this.timer = setTimeout(() => this.setTriggerValue("act", told), wait);
   }
 
   key(e) {
