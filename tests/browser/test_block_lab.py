@@ -1,4 +1,4 @@
-"""A visitor acts by hand, changes the block size, and compares two allocators, in a real browser."""
+"""A visitor acts by hand, changes the block size and compares allocators, in a real browser."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.test_keyboard import _tab_to
 from tests.browser.test_play import SMALL_TEXT
 from tests.serving import App
 
@@ -85,6 +86,16 @@ def test_finish_and_undo_by_keyboard(page: Any, app: App) -> None:
     _wait_for_step(page, 2)
     assert "scenario=one-request" in page.url
     assert bar.get_by_role("button", name="Undo").get_attribute("aria-disabled") == "true"
+
+
+def test_all_of_it_without_a_mouse(page: Any, app: App) -> None:
+    _by_hand(page, app, "scenario=two-answers&step=2")
+    _tab_to(page, "^The sequence to act on$", "select")
+    page.keyboard.press("ArrowDown")
+    _tab_to(page, "^Fork", "button")
+    page.keyboard.press("Enter")
+    page.get_by_text("Step 3: F goes on from B#0, with the same blocks.").wait_for()
+    _wait_for_step(page, 3)
 
 
 def test_a_request_is_added_from_the_form(page: Any, app: App) -> None:
