@@ -227,6 +227,13 @@ def test_who_waits_longer() -> None:
     assert allocators.slower(*both("one-request")).startswith("Nobody")
 
 
+def test_a_run_that_reserves_is_compared_in_its_own_way(open_page: Open) -> None:
+    at = open_page("block_pool", view="paged", run="contiguous_reservation")
+    assert at.segmented_control(key="bp.reserve.widget").value == "max_model_len"
+    at = open_page("block_pool", view="paged", run="contiguous_reservation", reserve="request")
+    assert at.segmented_control(key="bp.reserve.widget").value == "request"
+
+
 def test_the_charts_go_to_the_longer_run() -> None:
     paged, contiguous = both("contiguous")
     for chart in allocators.charts(paged, contiguous, present=False):
@@ -295,6 +302,19 @@ def test_the_lesson_states_what_the_runs_show() -> None:
         assert text in words, text
     assert paged.lives["E"].waited == 0
     assert choice.DEFAULT == "scenario:two-answers"
+
+
+def test_the_list_says_what_its_scenarios_hold() -> None:
+    said = {slug: entry.shows for slug, entry in catalogue.entries().items()}
+    for slug, requests in (("pool-1024", 42), ("pool-4096", 48), ("pool-16384", 48)):
+        scenario = Scenario.from_json(catalogue.entries()[slug].text)
+        assert said[slug].startswith(f"{requests} requests") and len(scenario.requests) == requests
+    sized = Scenario.from_json(catalogue.entries()["block-sizes"].text)
+    prompts = [spec.prompt_tokens or () for spec in sized.requests]
+    system = max(prompts, key=len)[:150]
+    assert said["block-sizes"].startswith("16 requests, 13 of them") and len(prompts) == 16
+    assert sum(prompt[:150] == system for prompt in prompts) == 13
+    assert [spec.n for spec in sized.requests if spec.n > 1] == [3, 3]
 
 
 def test_a_scenario_of_a_million_blocks_runs_in_the_worker(monkeypatch: Any) -> None:
