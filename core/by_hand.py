@@ -161,7 +161,8 @@ def as_script(run: Json) -> Scenario:
             RequestSpec(
                 id=spec.id,
                 arrive_step=spec.arrive_step,
-                prompt_tokens=tuple(header["prompts"][spec.id]),
+                prompt_tokens=None if spec.fork_of else tuple(header["prompts"][spec.id]),
+                fork_of=spec.fork_of,
                 max_tokens=spec.max_tokens,
                 n=spec.n,
                 prompt_logprobs=spec.prompt_logprobs,

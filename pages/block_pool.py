@@ -15,6 +15,12 @@ CODE = {
     "Reserve one unbroken run instead": "core.kv.contiguous:ContiguousKVManager.admit",
     "Count what is held and not written": "core.trace.pool_metrics:pool_series",
 }
+ASKS = {
+    "play": "paging/blocks",
+    "hand": "paging/copies",
+    "size": "paging/blocks",
+    "paged": "paging/waste",
+}
 
 words = lesson.load("block_pool")
 present = page.is_present()
@@ -79,6 +85,6 @@ else:
                 st.markdown(words["moments"])
                 copies.links()
             code.draw(words["code"], CODE)
-            transfer.draw("paging/blocks", key="bp.transfer")
+            transfer.draw(ASKS[mode], key=f"bp.transfer.{mode}")
 
 store.keep(redraw=False)

@@ -74,4 +74,5 @@ def test_scenarios_are_listed_and_listed_ones_exist(root: Path) -> None:
     lessons = root / "lessons"
     listed = json.loads((lessons / "catalogue.json").read_text(encoding="utf-8"))
     files = {p.stem for p in (lessons / "scenarios").glob("*.json")}
-    assert {item["slug"] for item in listed} == files
+    # Pools by number of blocks are made, not stored.
+    assert {item["slug"] for item in listed if "blocks" not in item} == files

@@ -48,7 +48,7 @@ def start() -> None:
         return
     state[NOTICE] = None
     state[STEP], state[BLOCK] = 0, None
-    state[VIEW], state[SIZE], state[RESERVE], state[BASE] = "play", None, "request", None
+    state[VIEW], state[SIZE], state[RESERVE], state[BASE] = "play", None, None, None
     state.setdefault(CHOICE, DEFAULT)
     try:
         target = links.read(params)
@@ -217,7 +217,7 @@ def _how(kind: str) -> dict[str, str]:
         out["view"] = state[VIEW]
     if state[VIEW] == "size" and state[SIZE]:
         out["size"] = str(state[SIZE])
-    if state[VIEW] == "paged" and state[RESERVE] != "request":
+    if state[VIEW] == "paged" and state[RESERVE]:
         out["reserve"] = state[RESERVE]
     if kind == "own" and state[BASE]:
         out["base"] = state[BASE]

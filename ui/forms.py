@@ -49,11 +49,11 @@ ENGINE_FIELDS = (
     EngineField("chunked_prefill", "Chunked prefill"),
 )
 
-TEXT_COLUMNS = ("id", "prompt", "prompt_tokens", "output_tokens", "cache_salt")
+TEXT_COLUMNS = ("id", "prompt", "prompt_tokens", "fork_of", "output_tokens", "cache_salt")
 NUMBER_COLUMNS = ("arrive_step", "max_tokens", "n", "priority", "cancel_step")
 COLUMNS = (
     "id", "arrive_step", "prompt", "prompt_tokens", "max_tokens", "n", "priority", "cache_salt",
-    "cancel_step", "output_tokens",
+    "cancel_step", "output_tokens", "fork_of",
 )  # fmt: skip
 
 _ENGINE_DEFAULTS = {f.name: getattr(EngineConfig(), f.name) for f in ENGINE_FIELDS}

@@ -48,7 +48,7 @@ class Target:
     block: int | None = None
     view: str = "play"
     size: int | None = None
-    reserve: str = "request"
+    reserve: str | None = None
     base: str | None = None
 
 
@@ -125,7 +125,7 @@ def read(params: Mapping[str, str]) -> Target:
         block=block,
         view=_one_of(params, "view", VIEWS),
         size=size,
-        reserve=_one_of(params, "reserve", RESERVES),
+        reserve=_one_of(params, "reserve", RESERVES) if "reserve" in params else None,
         base=params.get("base"),
     )
 

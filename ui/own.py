@@ -189,6 +189,7 @@ def _rows_editor(base: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "cache_salt": text("cache_salt", width=104),
             "cancel_step": number("cancel_step", format="%d", width=114),
             "output_tokens": text("output_tokens", help="The script of what is sampled", width=150),
+            "fork_of": text("fork_of", help="A running sequence to start from", width=84),
         },
     )
     rows: list[dict[str, Any]] = edited.to_dict("records")

@@ -67,9 +67,11 @@ def test_the_answer_is_counted_in_the_engine() -> None:
 def test_built_in_scenarios_run_and_can_be_read(slug: str) -> None:
     entry = catalogue.entries()[slug]
     assert Scenario.from_json(entry.text).name == entry.title
+    if entry.blocks:
+        return  # run in tests/core; its tokens are numbers
     run = runs.simulate(entry.text).data()
     assert run["header"]["label"] == "SIMULATED"
-    if slug != "system-prompt-256":
+    if slug not in ("system-prompt-256", "block-sizes"):
         texts = run["header"]["token_text"]
         sampled = {
             str(event["token"])

@@ -46,6 +46,9 @@ PLACES = {
     "claims_ledger?claim=B095&show=all": ".ledger .mark",
     "numbers?number=ridge-h100-sxm5": ".sheet .number",
     "numbers?cover=1": ".sheet .number",
+    "block_pool?view=hand&scenario=two-answers&step=2": ".hand .btn",
+    "block_pool?view=size&scenario=two-answers": ".kv .cell",
+    "block_pool?view=paged&scenario=contiguous": ".kv.series svg",
     "quiz": "label.opt",
 }
 

@@ -151,6 +151,14 @@ def test_a_cancelled_sequence_of_a_recorded_run_is_not_ended_by_its_script() -> 
     assert told(again, 9) == told(run, 9)
 
 
+def test_a_fork_of_a_recorded_run_forks_again(root: Path) -> None:
+    run = run_of(by_hand.fork(run_of(built_in(root, "two-answers")), 0, "A"))
+    run["header"]["source"] |= {"model": "some-model", "device": "CPU", "dtype": "float32"}
+    run["header"]["scenario"]["model"] = "some-model"
+    again = run_of(by_hand.as_script(run))
+    assert told(again, len(again["steps"])) == told(run, len(run["steps"]))
+
+
 def test_what_a_stop_string_or_the_end_of_sequence_ended_ends_there_again() -> None:
     requests = [{"id": "A", "prompt_tokens": [1, 2], "max_tokens": 9, "output_tokens": [7, 8, 9]}]
     requests[0]["stop_token_ids"] = [9]

@@ -20,7 +20,7 @@ from ui.components.series import label_of, series
 from ui.kit import page
 from ui.lesson import Lesson
 
-MAX_TOKENS = 60_000
+MAX_TOKENS = 30_000
 MAX_SLOTS = 65_536
 RESERVES = {"request": "What it may reach", "max_model_len": "The longest there is"}
 _WIDGET = "bp.reserve.widget"
@@ -61,29 +61,46 @@ def draw(words: Lesson, played: runs.Played, *, present: bool) -> None:
     """What a reservation is for, the figures, the two runs in step, and memory over time."""
     state = st.session_state
     base = studies.base_of(state[choice.CHOICE], state[choice.BASE])
+    reserve = _reserve(played)
     try:
-        paged, contiguous = sides(played.packed.id, state[choice.RESERVE], base, played)
+        paged, contiguous = sides(played.packed.id, reserve, base, played)
     except KVScopeError as exc:
-        studies.instead(str(exc), "contiguous", "Play one that both can serve", key="paged")
+        studies.instead(
+            exc,
+            "contiguous",
+            "Play one that both can serve",
+            key="paged",
+            played=played,
+            present=present,
+        )
         return
     with st.container(key="kv-reserve", horizontal=True, vertical_alignment="center"):
-        st.html('<b class="kv-label">A reservation is for</b>')
-        _control()
+        st.html('<b class="kv-label">A reservation is for</b>', width="content")
+        _control(reserve)
         if not present:
             page.exports([page.Export("The waiting, CSV", "allocators.csv", "text/csv",
                                       lambda: to_csv(paged, contiguous))])  # fmt: skip
-    st.html(figures(paged, contiguous, words["paged-note"]))
+        st.html(f'<p class="kv-about">{html.escape(slower(paged, contiguous))}</p>')
     choice.write_address()
     player.draw(paged.played, compare=contiguous.played, present=present)
+    st.html(figures(paged, contiguous, words["paged-note"]))
     columns = st.columns(3)
     for column, chart in zip(columns, charts(paged, contiguous, present=present), strict=True):
         with column:
             series(chart, key=f"bp.series.{chart['title']}")
 
 
-def _control() -> None:
+def _reserve(played: runs.Played) -> str:
+    """What is chosen; else the scenario's own way, if it reserves."""
+    engine = played.header["scenario"]["engine"]
+    own = engine["reserve"] if engine["allocator"] == "contiguous" else "request"
+    chosen: str = st.session_state[choice.RESERVE] or own
+    return chosen
+
+
+def _control(reserve: str) -> None:
     state = st.session_state
-    state[_WIDGET] = state[choice.RESERVE]
+    state[_WIDGET] = reserve
 
     def change() -> None:
         state[choice.RESERVE] = state[_WIDGET]
@@ -131,8 +148,7 @@ def figures(paged: Side, contiguous: Side, note: str) -> str:
         '<section class="kv-study"><header><p>' + html.escape(note) + "</p>" + studies.SIMULATED
         + f'</header><div class="kv-pair"><table><thead><tr><td></td>{heads}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
-        f"<div><p>{html.escape(slower(paged, contiguous))}</p>"
-        f"<details class=kv-table{' open' if len(paged.lives) <= 8 else ''}>"
+        f"<div><details class=kv-table{' open' if len(paged.lives) <= 8 else ''}>"
         "<summary>Each request's waiting, in steps</summary><div>"
         f"<table><thead><tr><th scope=col>Request</th>{heads}</tr></thead>"
         f"<tbody>{waits}</tbody></table></div></details></div></div></section>"

@@ -122,7 +122,7 @@ def make(data: runs.RunData, step: int, action: dict[str, Any]) -> tuple[Scenari
     if kind == "fork":
         scenario = by_hand.fork(data, step, sequence)
         new = scenario.requests[-1].id
-        return scenario, f"{after}{new} starts as a copy of {sequence}; nothing is copied yet.", new
+        return scenario, f"{after}{new} goes on from {sequence}, with the same blocks.", new
     if kind == "cancel":
         scenario = by_hand.cancel(data, step, sequence)
         return scenario, f"{after}the request of {sequence} is cancelled.", sequence

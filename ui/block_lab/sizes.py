@@ -20,9 +20,9 @@ from ui.block_lab import studies
 from ui.kit import page
 from ui.lesson import Lesson
 
-MAX_TOKENS = 30_000
+MAX_TOKENS = 10_000
 """Most tokens of a scenario that is run eight times for a visitor, prompts and answers."""
-MAX_SLOTS = 65_536
+MAX_SLOTS = 16_384
 _WIDGET = "bp.size.widget"
 
 
@@ -68,10 +68,10 @@ def summaries(run_id: str, _played: runs.Played) -> dict[int, PoolSummary | None
     return out
 
 
-def _run_at(played: runs.Played, size: int) -> runs.Played:
-    sized = with_block_size(by_hand.as_script(played.data()), size)
+@st.cache_resource(ttl=3600, max_entries=32, show_spinner=False)
+def _run_at(run_id: str, size: int, base: str, _played: runs.Played) -> runs.Played:
+    sized = with_block_size(by_hand.as_script(_played.data()), size)
     assert sized is not None, "only sizes that fit can be chosen"
-    base = studies.base_of(st.session_state[choice.CHOICE], st.session_state[choice.BASE])
     return runs.simulate(forms.pretty(sized), base=base)
 
 
@@ -81,19 +81,27 @@ def draw(words: Lesson, played: runs.Played, *, present: bool) -> None:
     try:
         found = summaries(played.packed.id, played)
     except KVScopeError as exc:
-        studies.instead(str(exc), "block-sizes", "Play 2,048 slots, made for this", key="sizes")
+        studies.instead(
+            exc,
+            "block-sizes",
+            "Play one made for this",
+            key="sizes",
+            played=played,
+            present=present,
+        )
         return
     own = played.header["scenario"]["engine"]["block_size"]
     fits = [size for size, summary in found.items() if summary is not None]
     size = _chosen(fits, own)
     with st.container(key="kv-sizes", horizontal=True, vertical_alignment="center"):
-        st.html('<b class="kv-label">Slots a block</b>')
+        st.html('<b class="kv-label">Slots a block</b>', width="content")
         _control(fits, size)
         if not present:
             page.exports([page.Export("The table, CSV", "block-sizes.csv", "text/csv",
                                       lambda: to_csv(found))])  # fmt: skip
     st.html(picture(found, size, own, words["size-note"]))
-    at_size = _run_at(played, size)
+    base = studies.base_of(st.session_state[choice.CHOICE], st.session_state[choice.BASE])
+    at_size = _run_at(played.packed.id, size, base, played)
     choice.write_address()
     player.draw(at_size, present=present)
 
@@ -182,8 +190,8 @@ def _panel(measure: Measure, found: dict[int, PoolSummary | None], chosen: int, 
     if measure.key == "time":
         about = f"measured; {own} slots = 1"
     return (
-        f'<div class="kv-multiple"><h3>{html.escape(measure.title)}'
-        f"<b>{measure.text(values[chosen])}</b></h3><p>{html.escape(about)}</p>"
+        f'<div class="kv-multiple"><h2>{html.escape(measure.title)}'
+        f"<b>{measure.text(values[chosen])}</b></h2><p>{html.escape(about)}</p>"
         f'<div class="bars" role="img" aria-label="{html.escape(measure.title)} by block size. '
         f'{html.escape(said)}">{"".join(bars)}</div></div>'
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.errors import ScenarioError
+from core.errors import KVScopeError, ScenarioError
 from core.scenario import Scenario
-from ui import choice
+from ui import choice, player, runs
 from ui.kit import states
 
 SIMULATED = (
@@ -40,8 +40,20 @@ def base_of(chosen: str, base: str | None) -> str:
     return (base or "") if kind == "own" else ""
 
 
-def instead(says: str, slug: str, action: str, *, key: str) -> None:
-    """This choice cannot be studied: why, and a scenario that can."""
+def instead(
+    exc: KVScopeError,
+    slug: str,
+    action: str,
+    *,
+    key: str,
+    played: runs.Played,
+    present: bool,
+) -> None:
+    """This choice cannot be studied: why, a scenario that can, and the run as it is."""
+    says = exc.message if isinstance(exc, ScenarioError) else str(exc)
+    says = f"{says[0].upper()}{says[1:].rstrip('.')}."
     with st.container(key=f"kv-offline-{key}", horizontal=True, vertical_alignment="center"):
         states.notice(says)
         st.button(action, on_click=lambda: choice.choose(f"scenario:{slug}"), key=f"bp.{key}.go")
+    choice.write_address()
+    player.draw(played, present=present)

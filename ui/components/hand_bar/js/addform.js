@@ -21,6 +21,7 @@ export class AddForm {
     });
     this.seg.append(...this.tabs);
     this.seq = el("select");
+    this.seq.setAttribute("aria-label", "The sequence to begin like");
     this.shared = field("8");
     this.own = field("5");
     this.text = el("input", "text");
@@ -58,7 +59,13 @@ export class AddForm {
     this.why.textContent = "";
   }
 
-  draw(ids) {
+  // texts: whether a text is a prompt here. A script of a model's tokens knows no text of one's own.
+  draw(ids, texts) {
+    this.tabs[KINDS.findIndex(([kind]) => kind === "text")].hidden = !texts;
+    if (!texts && this.kind === "text") {
+      this.kind = "prefix";
+      this.show();
+    }
     if ([...this.seq.options].map((o) => o.value).join() === ids.join()) return;
     const { value } = this.seq;
     this.seq.replaceChildren(...ids.map((id) => new Option(id, id)));

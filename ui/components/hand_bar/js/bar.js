@@ -1,6 +1,6 @@
 // Add, fork, finish, cancel by hand: a row beside the player. It hears from the player at which
 // step the reader stands, and tells Python what is to be done after that step.
-//   data: {id, at, spans, refused, forks, undo, said, present}
+//   data: {id, at, spans, refused, forks, text, undo, said, turn, chosen, present}
 import { button, el } from "../../run_player/js/util.js";
 import { icon } from "../../run_player/js/icons.js";
 import { AddForm } from "./addform.js";
@@ -11,6 +11,7 @@ const ACTIONS = [
   ["finish", "D", "Finish", "flag", "Its next token is a stop token"],
   ["cancel", "X", "Cancel", "close", "Its request ends before the next step; its blocks are free in it"],
 ];
+const SETTLED = 650; // ms after which the player has told Python of its step: see COMMIT_AFTER there
 const FIELDS = /^(INPUT|SELECT|TEXTAREA)$/;
 
 export class HandBar {
@@ -52,6 +53,7 @@ export class HandBar {
   }
 
   dispose() {
+    clearTimeout(this.timer);
     document.removeEventListener("kv-step", this.onStep);
     document.removeEventListener("keydown", this.onKey, true);
   }
@@ -71,12 +73,14 @@ export class HandBar {
       this.busy = false;
       this.said.textContent = data.said ?? "";
     }
+    if (data.refused) this.said.textContent = data.refused;
     this.draw();
   }
 
   stand(step) {
     if (step === this.k) return;
     this.k = step;
+    this.stepped = performance.now();
     this.draw();
   }
 
@@ -97,7 +101,7 @@ export class HandBar {
       node.setAttribute("aria-disabled", String(why !== null || Boolean(this.busy)));
       node.title = why ?? tip;
     }
-    this.form.draw(ids);
+    this.form.draw(ids, data.text);
   }
 
   toggleForm(open = this.form.root.hidden) {
@@ -115,7 +119,10 @@ export class HandBar {
     if (this.busy) return;
     this.busy = true;
     this.draw();
-    this.setTriggerValue("act", { ...action, step: this.k, run: this.data.id });
+    // The player's own word of the step comes first, or it would overwrite the step to go to.
+    const told = { ...action, step: this.k, run: this.data.id };
+    const wait = Math.max(0, (this.stepped ?? 0) + SETTLED - performance.now());
+    this.timer = setTimeout(() => this.setTriggerValue("act", told), wait);
   }
 
   key(e) {

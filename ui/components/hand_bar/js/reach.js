@@ -16,7 +16,7 @@ export function whyNot(kind, span, k, data) {
 }
 
 // The request that "Add" asks for, from the fields of its form; or the sentence that says what is
-// missing. lengths: tokens that each sequence has at most.
+// missing.
 export function asked(form) {
   const out = { max_tokens: whole(form.max, 1, 512), n: whole(form.n, 1, 8) };
   if (out.max_tokens === null) return { why: "An answer has 1 to 512 tokens." };
