@@ -67,7 +67,7 @@ def test_a_click_is_answered_and_travels_in_the_link(page: Any, app: App) -> Non
     )
     assert page.locator(".nd").first.evaluate(style) == ["0s", "none"]
     page.locator(".nd[data-name='1'] .nh").click()
-    why = page.locator(".why")
+    why = page.locator(".answer")
     assert why.locator("h3").inner_text().startswith("Radix tree: node 1")
     assert "2 sequences read all of my 3 blocks, so I am locked." in why.inner_text()
     page.wait_for_url(re.compile(r"[?&]pick=node%3A1(&|$)"))
@@ -81,7 +81,7 @@ def test_a_click_is_answered_and_travels_in_the_link(page: Any, app: App) -> Non
     page.reload()
     page.locator(".kv.prefix .hc").first.wait_for()
     _wait_for_step(page, 24)
-    assert page.locator(".why h3").inner_text().startswith("Hash chain: block 6")
+    assert page.locator(".answer h3").inner_text().startswith("Hash chain: block 6")
 
 
 def test_pointing_keys_and_folding(page: Any, app: App) -> None:
@@ -102,7 +102,7 @@ def test_pointing_keys_and_folding(page: Any, app: App) -> None:
         page.keyboard.press("ArrowRight")
     assert seen == ["0", "1", "2"]
     page.keyboard.press("Enter")
-    assert page.locator(".why h3").inner_text().startswith("Hash chain: block 3")
+    assert page.locator(".answer h3").inner_text().startswith("Hash chain: block 3")
     _wait_for_step(page, 2)  # the arrows moved in the picture, not in time
 
     page.locator(".nd .fold").first.click()

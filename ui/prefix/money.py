@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import json
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +14,7 @@ from core.errors import KVScopeError
 from core.trace.prefix_metrics import Ratio, computed_tokens, hit_rate, scheduling_ratio
 from ui import runs
 from ui.components.series import label_of, series
-from ui.kit import states
+from ui.kit import page, states
 from ui.lesson import Lesson
 from ui.prefix import pairs
 from ui.prefix.economics import Saving, saving
@@ -77,6 +79,10 @@ def draw(words: Lesson, *, present: bool) -> None:
     if not present:
         st.markdown(words["time-help"])
     st.html(bars(found, f"{label}: {about}"))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        page.bar()
+        if not present:
+            page.exports(files(found))
     if present:
         return
     left, right = st.columns(2, gap="medium")
@@ -90,6 +96,25 @@ def draw(words: Lesson, *, present: bool) -> None:
         st.markdown(explained(words, found))
     with right:
         st.markdown(overhead(words, cost))
+
+
+def files(found: Saving) -> list[page.Export]:
+    """The figures to take away."""
+    head = "chat,prompt_tokens,tokens_found,first_token_ms_with,first_token_ms_without\n"
+    rows = "".join(
+        f"{r.id},{r.prompt},{r.found},{r.with_ms:.3f},{r.without_ms:.3f}\n" for r in found.requests
+    )
+    return [
+        page.Export(
+            "First-token times, CSV", "prefix-first-token.csv", "text/csv", lambda: head + rows
+        ),
+        page.Export(
+            "All figures, JSON",
+            "prefix-figures.json",
+            "application/json",
+            lambda: json.dumps(asdict(found), indent=1),
+        ),
+    ]
 
 
 def bars(found: Saving, label: str) -> str:

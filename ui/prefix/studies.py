@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from ui.kit import page
 from ui.lesson import Lesson
 from ui.prefix import evict, money, place, state, watch, yours
 
@@ -19,6 +20,8 @@ _DRAW = {"watch": watch.draw, "yours": yours.draw, "evict": evict.draw, "time": 
 @st.fragment
 def draw(words: Lesson, *, present: bool) -> None:
     """The chosen study. A fragment: another study, or another place in it, draws nothing else."""
+    if page.is_present() != present:  # asked for by a button inside this fragment
+        st.rerun(scope="app")
     if st.session_state[state.NOTICE]:
         st.warning(st.session_state[state.NOTICE], icon=":material/link_off:")
     if not present:

@@ -90,8 +90,10 @@ def _boxes(words: Lesson, given: list[str]) -> list[str]:
     st.markdown(words["own-help"].format(tokens=tokens.named()))
     count = len(given)
     with st.form("px.form", border=False):
-        columns = st.columns(2)
+        columns: list[Any] = []
         for i, text in enumerate(given):
+            if i % 2 == 0:  # a row for each two, so that they stay in order on a phone
+                columns = st.columns(2)
             with columns[i % 2]:
                 st.text_area(
                     f"Prompt {letter(i)}",

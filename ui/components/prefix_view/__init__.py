@@ -24,7 +24,7 @@ _mount = st.components.v2.component(
     html=(_HERE / "index.html").read_text(encoding="utf-8"),
     css=stylesheet(
         _TOKENS,
-        *(_PLAYER / f"{name}.css" for name in ("base", "lanes", "bar", "below", "modes")),
+        *(_PLAYER / f"{name}.css" for name in ("base", "bar", "below", "modes")),
         _HERE / "css" / "prefix.css",
     ),
     js=bundle(_HERE / "js"),

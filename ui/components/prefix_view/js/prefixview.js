@@ -48,6 +48,7 @@ export class PrefixView extends Playback {
   constructor(host) {
     super();
     this.host = host;
+    this.loading = true; // until both runs have been opened
     this.shown = []; // nothing here follows a step but `draw`
     this.pick = null;
     this.request = null;
@@ -79,7 +80,6 @@ export class PrefixView extends Playback {
     const foot = el("div", "player", this.controls.root, el("div", "tracks", this.timeline.root), this.controls.sheet);
     this.root = el("section", "kv prefix", el("div", "panel", bar, this.strip.root, this.moment, el("div", "halves", ...this.panes.map((p) => p.root)), this.why.root, foot), this.facts.root);
     this.root.setAttribute("aria-label", "Hash chain and radix tree");
-    host.replaceChildren(el("div", "wrap", this.root), this.live, this.tipNode);
     this.keyboard = new Keyboard(this);
     this.listen();
   }
@@ -110,7 +110,7 @@ export class PrefixView extends Playback {
   }
 
   measure() {
-    this.track = { width: this.timeline.root.clientWidth, height: this.timeline.root.clientHeight };
+    this.size = { track: this.timeline.root.clientWidth, trackHeight: this.timeline.root.clientHeight };
   }
 
   update({ data, setStateValue, setTriggerValue }) {
@@ -119,7 +119,6 @@ export class PrefixView extends Playback {
     this.setStateValue = setStateValue;
     this.setTriggerValue = setTriggerValue;
     if (data.present !== before.present) this.setPresent(Boolean(data.present), false);
-    this.colors = readColors(this.root);
     if (data.id !== before.id) this.open(data);
     else if (this.sides) this.refresh();
   }
@@ -128,11 +127,15 @@ export class PrefixView extends Playback {
   async open(data) {
     const runs = await Promise.all([data.chain, data.radix].map(openRun));
     if (this.gone || this.data.id !== data.id) return;
+    // The outline of the page stays until there is a picture.
+    if (!this.root.isConnected) this.host.replaceChildren(el("div", "wrap", this.root), this.live, this.tipNode);
     this.load(this.data, runs);
+    this.loading = false;
     this.refresh();
   }
 
   refresh() {
+    this.colors = readColors(this.root);
     this.timeline.drawn = null;
     this.measure();
     this.draw();
@@ -180,7 +183,7 @@ export class PrefixView extends Playback {
     this.why.draw(this.sides[this.pick?.side ?? 1], this.pick);
     this.drawMoment();
     this.timeline.draw(this.k);
-    this.controls.draw({ k: this.k, last: this.last, pane: { sv: this.sv, step: this.sv.step }, kinds: this.kinds, kind: this.kind });
+    this.controls.draw(this.k, this.last, this.sv.tokensInStep, this.sv.step.timing, this.kinds.get(this.kind) ?? []);
     this.facts.draw();
   }
 
@@ -198,6 +201,7 @@ export class PrefixView extends Playback {
 
   chooseKind(kind) {
     this.kind = kind;
+    this.timeline.drawn = null;
     this.draw();
   }
 

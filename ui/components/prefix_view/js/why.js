@@ -40,7 +40,7 @@ export function nodeAnswer(sv, node) {
 export class Why {
   constructor(view) {
     this.view = view;
-    this.root = el("section", "why");
+    this.root = el("section", "answer");
     this.root.setAttribute("aria-label", "Why are you here?");
   }
 
