@@ -42,8 +42,9 @@ class Stay:
 class Life:
     """One sequence, by steps. Every field that names a step is None where it did not happen.
 
-    sampled: the step of each output token. computed: tokens computed in all, those of them that had
-    been computed before are `recomputed`; cached: found in the prefix cache instead.
+    sampled: the step of each output token. computed: tokens computed in all; `recomputed`: those of
+    them whose keys and values the sequence had before, computed or found, and lost; cached: found in
+    the prefix cache instead.
     """
 
     sequence: str
@@ -71,7 +72,7 @@ class Life:
 class Lives:
     """lives: by sequence, in order of arrival. num_places: `max_num_seqs`. num_steps: of the run.
 
-    waiting: entries in the queue once step k was scheduled, for each k.
+    waiting: sequences in the queue once step k was scheduled, for each k; n for a request of n.
     """
 
     lives: dict[str, Life]
@@ -103,6 +104,7 @@ class _Reader:
         self.waiting_counts: list[int] = []
         self._units: dict[str, list[str]] = {}  # a queue entry → the sequences it stands for
         self._rows: dict[str, int] = {}  # who holds which row now
+        self._joining: list[str] = []  # forked in this step: their places are theirs from the next
         self._held: set[str] = set()  # ended members of a static batch
         self._reached: dict[str, int] = {}  # tokens that a sequence once had computed
         self._open: dict[str, Json] = {}  # the `waiting` event that holds now
@@ -118,10 +120,14 @@ class _Reader:
                 after.append(event)
             else:
                 self._apply(event)
-        self.waiting_counts.append(len(self.waiting))
+        self.waiting_counts.append(sum(len(self._units[entry]) for entry in self.waiting))
         self._fill(record["scheduled"])
         for event in after:
             self._apply(event)
+        for twin in self._joining:  # once those that leave in this step have left
+            if self.lives[twin].ended is None:
+                self._take(twin, self.k + 1)
+        self._joining.clear()
 
     def result(self) -> Lives:
         for sequence in list(self._open):
@@ -180,13 +186,13 @@ class _Reader:
     _resumed = _admitted
 
     def _preempted(self, event: Json) -> None:
-        names = event.get("sequences") or [event["sequence"]]
-        self._units[event["sequence"]] = list(names)
-        self.waiting.add(event["sequence"])
+        entry = event["sequence"]
+        names = event.get("sequences") or self._units.get(entry, [entry])
+        self._units[entry] = list(names)
+        self.waiting.add(entry)
         for name in names:
             self._leave(name)
-            if name in self.lives:  # a beam that only stands in the group's list has no life yet
-                self.lives[name].preempted.append(self.k)
+            self.lives[name].preempted.append(self.k)
 
     # ---- places -------------------------------------------------------------------------------
 
@@ -255,7 +261,7 @@ class _Reader:
             if event.get("copies_outputs"):
                 life.sampled = list(parent.sampled)
             life.admitted = parent.admitted if life.admitted is None else life.admitted
-            self._take(twin, self.k + 1)
+            self._joining.append(twin)
 
     def _pruned(self, event: Json) -> None:
         self._end(event["sequence"], "pruned")

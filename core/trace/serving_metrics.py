@@ -197,7 +197,7 @@ def serving(run: Json) -> Json:
     """Everything about a run that a picture of its places needs, as JSON.
 
     summary; rows: one a sequence, in order of arrival; stays: [row, sequence, first step, [[kind,
-    steps], …]] of every stay in a place; waiting: entries in the queue at each step; ends_us: the
+    steps], …]] of every stay in a place; waiting: sequences in the queue at each step; ends_us: the
     clock, None without a model.
     """
     found = read(run)

@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 
 const root = new URL("../../ui/components/", import.meta.url);
-const folders = ["browser_store/", "ledger/js/", "numbers/js/", "page_bar/", "quiz_card/js/", "series/js/"];
+const folders = ["browser_store/", "gantt/js/", "ledger/js/", "numbers/js/", "page_bar/", "quiz_card/js/", "series/js/"];
 const forbidden =
   /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|createContextualFragment|DOMParser|srcdoc|\bfetch\(|XMLHttpRequest|WebSocket|https?:\/\/(?!www\.w3\.org\/2000\/svg)/;
 

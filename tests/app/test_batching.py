@@ -1,0 +1,316 @@
+"""The batching page without a browser: its link, its studies, its prediction, its words."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.scenario import Scenario
+from core.trace.lives import read
+from core.trace.serving_metrics import Clock, goodput, in_steps, in_us, step_us
+from tests.app.conftest import Open, text_of
+from ui import catalogue, lesson, runs
+from ui.batching import arrivals, below, grading, place, studies
+from ui.kit import code, glossary
+from ui.runs import check_size
+
+LESSON = lesson.load("batching")
+RECORDED = [
+    *(name for names in studies.RECORDED.values() for name in names.values()),
+    studies.WHOLE,
+    *studies.CHUNKED.values(),
+]
+
+
+def at(**values: Any) -> dict[str, Any]:
+    return {**place.DEFAULTS, **values}
+
+
+# -- the link
+
+
+@given(st.dictionaries(st.sampled_from([*place.NAMES, "x"]), st.text(max_size=12), max_size=6))
+def test_any_link_gives_a_place_that_can_be_shown(params: dict[str, str]) -> None:
+    found, notice = place.read(params)
+    assert found.keys() == place.DEFAULTS.keys()
+    assert notice is None or "\n" not in notice
+    again, refused = place.read(place.written(found))
+    assert refused is None
+    for name in ("study", *place.SETTINGS[found["study"]], *place.STANDING):
+        assert again[name] == found[name]
+
+
+@given(st.dictionaries(st.sampled_from(place.STANDING), st.none() | st.integers() | st.floats()))
+def test_what_the_browser_reports_cannot_be_out_of_range(told: dict[str, Any]) -> None:
+    found = place.reported(told)
+    assert found.keys() == set(place.STANDING)
+    assert 0 <= found["step"] <= 100_000
+    for name, (low, high) in place.TARGETS.items():
+        assert found[name] is None or low <= found[name] <= high
+
+
+def test_only_what_a_study_has_is_in_its_link() -> None:
+    here = at(study="landing", chunk=64, seats=2, ttft=500.0, step=12)
+    assert place.written(here) == {"study": "landing", "chunk": "64", "step": "12", "ttft": "500"}
+    assert place.written(at()) == {}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"study": "<script>"},
+        {"seats": "99"},
+        {"seed": "-1"},
+        {"chunk": "65"},
+        {"ttft": "1e9"},
+        {"step": "²"},
+        {"request": "a\nb" * 50},
+        {"rate": "٣"},
+    ],
+)
+def test_a_hostile_link_is_one_sentence(open_page: Open, params: dict[str, str]) -> None:
+    page = open_page("batching", **params)
+    assert not page.exception
+    assert len(page.warning) == 1
+    assert next(iter(params)) in page.warning[0].value
+    assert "<script" not in text_of(page)
+
+
+# -- the studies
+
+
+@pytest.mark.parametrize("study", list(place.STUDIES))
+@pytest.mark.parametrize("source", list(place.SOURCES))
+def test_every_study_opens(open_page: Open, study: str, source: str) -> None:
+    page = open_page("batching", study=study, source=source)
+    assert not page.exception
+    assert not page.error
+    assert not page.warning
+
+
+def test_a_missing_recording_is_one_sentence(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KV_SCOPE_RUNS", str(tmp_path))
+    page = open_page("batching")
+    assert not page.exception
+    assert LESSON["refused"] in text_of(page)
+    monkeypatch.undo()
+    assert not open_page("batching").error
+
+
+def test_three_recorded_runs_at_least() -> None:
+    headers = [runs.recorded(name).header for name in RECORDED]
+    assert len(headers) >= 3
+    assert {header["label"] for header in headers} == {"RECORDED"}
+    assert catalogue.recorded().keys() >= set(RECORDED)
+
+
+def _steps(shown: studies.Shown) -> dict[str, int]:
+    return {lane.name: json.loads(lane.serving)["summary"]["steps"] for lane in shown.lanes}
+
+
+def test_the_same_requests_without_a_model_take_the_same_steps() -> None:
+    recorded = studies.shown(at())
+    simulated = studies.shown(at(source="simulated", seats=4))
+    assert _steps(recorded) == _steps(simulated) == {"Static": 44, "Continuous": 29}
+    one = _steps(studies.shown(at(source="simulated", seats=1)))
+    assert one["Static"] == one["Continuous"] == 101, "one at a time, there is nothing to batch"
+
+
+def test_admission_cures_the_thrash_in_the_simulation_too() -> None:
+    def preemptions(**settings: Any) -> list[int]:
+        lanes = studies.shown(at(study="pressure", source="simulated", **settings)).lanes
+        return [json.loads(lane.serving)["summary"]["preemptions"] for lane in lanes]
+
+    assert preemptions(seats=8, watermark=0) == [3, 3]
+    assert preemptions(seats=8, watermark=20) == [3, 0]
+    assert preemptions(seats=4, watermark=0) == [3, 0]
+
+
+@given(
+    st.integers(*place.LIMITS["rate"]),
+    st.integers(*place.LIMITS["count"]),
+    st.sampled_from(list(place.MIXES)),
+    st.sampled_from(list(place.PATTERNS)),
+    st.integers(*place.LIMITS["seats"]),
+    st.integers(*place.LIMITS["seed"]),
+)
+def test_any_draw_is_a_scenario_that_the_page_runs(
+    rate: int, count: int, mix: str, pattern: str, seats: int, seed: int
+) -> None:
+    here = at(rate=rate, count=count, mix=mix, pattern=pattern, seats=seats, seed=seed)
+    text = arrivals.scenario(here)
+    assert text == arrivals.scenario(here), "a link means one picture"
+    scenario = Scenario.from_json(text)
+    check_size(scenario)
+    assert len(scenario.requests) == count
+    assert arrivals.CLASSES.keys() == place.MIXES.keys()
+
+
+def test_another_draw_is_another_picture_and_another_rate_brings_the_same_requests() -> None:
+    first, second = (json.loads(arrivals.scenario(at(seed=seed))) for seed in (1, 2))
+    assert first["requests"] != second["requests"]
+    faster = json.loads(arrivals.scenario(at(seed=1, rate=90)))
+    for a, b in zip(first["requests"], faster["requests"], strict=True):
+        assert (a["id"], a["prompt_tokens"], a["max_tokens"]) == (
+            b["id"], b["prompt_tokens"], b["max_tokens"],
+        )  # fmt: skip
+
+
+def test_continuous_is_never_later_on_the_draws_that_are_linked() -> None:
+    for seed in range(6):
+        steps = _steps(studies.shown(at(study="arrivals", seed=seed)))
+        assert steps["Continuous"] <= steps["Static"]
+
+
+def test_the_charts_below_follow_the_runs() -> None:
+    shown = studies.shown(at(study="pressure"))
+    data = [runs.recorded(name).data() for name in studies.RECORDED["pressure"].values()]
+    chart = below.blocks_chart(shown.lanes, data)
+    assert [line["name"] for line in chart["lines"]] == [lane.name for lane in shown.lanes]
+    assert [mark["x"] for mark in chart["marks"]] == [17, 28, 37]
+    first = data[0]["steps"]
+    assert chart["lines"][0]["values"][17] == first[17]["usage"]["free"]
+    queue = below.queue_chart(studies.shown(at()).lanes, data)
+    assert queue["lines"][0]["values"][:25] == [4] * 24 + [0]
+
+
+def test_what_chunks_cost_is_read_from_the_runs() -> None:
+    rows = below.chunks()
+    assert [row["name"] for row in rows] == ["Whole", "256 tokens a step", "64 tokens a step"]
+    whole = runs.recorded(studies.WHOLE).data()
+    spent = [step_us(step) for step in whole["steps"]]
+    assert rows[0]["long_ttft_us"] == pytest.approx(spent[10])
+    assert rows[0]["gap_us"] == pytest.approx(spent[10])
+    assert rows[0]["total_us"] == pytest.approx(sum(spent))
+    assert f"<b>{spent[10] / 1000:,.0f}</b>" in below.chunks_table("")
+
+
+# -- the prediction
+
+
+def _true() -> grading.Policies:
+    return grading.policies(studies.figures("static_batch"), studies.figures("continuous_batch"))
+
+
+def test_the_truth_is_counted_in_the_runs() -> None:
+    true = _true()
+    assert true.lengths == (6, 24, 10, 8, 20, 5, 12, 16)
+    assert (true.static, true.continuous, true.packed, true.batches) == (44, 29, 26, (24, 20))
+    assert (true.ends, true.first_to_end) == ((23, 12), "F")
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ((44, 29, "F"), ["right"]),
+        ((26, 29, "F"), ["wrong-static-packed"]),
+        ((24, 24, "B"), ["wrong-static-longest", "wrong-same", "wrong-who"]),
+        ((101, 26, "F"), ["wrong-static-one", "wrong-packed"]),
+        ((44, 44, "F"), ["wrong-same"]),
+        ((40, 31, "F"), ["wrong-static", "wrong-continuous"]),
+    ],
+)
+def test_feedback_names_the_misconception(said: tuple[int, int, str], names: list[str]) -> None:
+    assert grading.feedback(_true(), *said) == names
+
+
+@given(st.integers(0, 999), st.integers(0, 999), st.sampled_from("BF"))
+def test_there_are_words_for_every_answer(static: int, continuous: int, who: str) -> None:
+    true = _true()
+    for name in [*grading.feedback(true, static, continuous, who), "fact", "predict"]:
+        assert "{" not in LESSON[name].format(**true.values())
+
+
+def test_the_spike_is_a_ratio_of_the_run() -> None:
+    spike = grading.spike(studies.figures(studies.WHOLE))
+    assert spike.tokens == 899
+    assert spike.ratio > 4
+    assert [grading.longer(r) for r in (0.9, 1.5, 3, 5.9, 7, 40)] == [
+        "About the same", "About the same", "A few times", "A few times",
+        "More than ten times", "More than ten times",
+    ]  # fmt: skip
+
+
+def test_the_prediction_locks_and_reveals(open_page: Open) -> None:
+    page = open_page("batching")
+    page.number_input(key="ba.predict.static").set_value(26)
+    page.number_input(key="ba.predict.continuous").set_value(29)
+    page.button_group(key="ba.predict.who").set_value("F")
+    page.button(key="ba.predict.lock").click().run()
+    said = text_of(page)
+    assert "You said static 26, continuous 29, F first." in said
+    assert LESSON["wrong-static-packed"].format(**_true().values()) in said
+    assert LESSON["fact"].format(**_true().values()) in said
+    page.button_group(key="ba.predict.longer").set_value("About the same")
+    page.button(key="ba.predict.lockagain").click().run()
+    assert "You took the step's time for fixed." in text_of(page)
+
+
+# -- words
+
+
+def test_every_section_and_term_of_the_lesson_exists(root: Path) -> None:
+    files = [*(root / "ui" / "batching").glob("*.py"), root / "pages" / "batching.py"]
+    for file in files:
+        for section in re.findall(r'words\["([^"{]+)"\]', file.read_text("utf-8")):
+            assert section in LESSON.sections, (file.name, section)
+    for study in place.STUDIES:
+        assert f"study-{study}" in LESSON.sections
+    for text in LESSON.sections.values():
+        for term in glossary.terms(text):
+            assert term in glossary.definitions(), term
+
+
+def test_the_code_shown_is_there(root: Path) -> None:
+    page = (root / "pages" / "batching.py").read_text("utf-8")
+    targets = re.findall(r'"(core\.[\w.]+:[\w.]+)"', page)
+    assert len(targets) == 5
+    for target in targets:
+        assert code.snippet(target) is not None, target
+
+
+# -- browser and Python
+
+
+def test_browser_and_python_agree_on_goodput(node: str, root: Path) -> None:
+    cases = []
+    for name in RECORDED:
+        run = runs.recorded(name).data()
+        found, figures = read(run), studies.figures(name)
+        clock_ends = figures["ends_us"]
+        assert clock_ends is not None
+        for ttft, gap in ((1, 1), (14, 2), (30, 30)):
+            mine = goodput([in_steps(life) for life in found.lives.values()], ttft, gap)
+            cases.append([figures, {"ttft": ttft, "gap": gap}, "steps", mine])
+        clock = Clock.of(run)
+        assert clock is not None
+        times = [in_us(life, clock) for life in found.lives.values()]
+        for share in (0.3, 0.6, 1.0):
+            ttft = share * max(t.ttft or 0 for t in times)
+            gap = share * max(max(t.gaps, default=0) for t in times)
+            mine = goodput(times, ttft, gap)
+            cases.append([figures, {"ttft": ttft, "gap": gap}, "ms", mine])
+    module = (root / "ui/components/gantt/js/measure.js").as_uri()
+    script = (
+        f'import {{ goodput }} from "{module}"; let s = ""; for await (const c of process.stdin)'
+        " s += c; console.log(JSON.stringify(JSON.parse(s).map((c) => goodput(c[0], c[1], c[2])"
+        ".share)));"
+    )
+    done = subprocess.run(
+        [node, "--input-type=module", "-e", script],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert json.loads(done.stdout) == [case[3] for case in cases]
