@@ -4,8 +4,8 @@ import { button, el, num, text } from "../../run_player/js/util.js";
 import { amount, modelled, opens } from "./said.js";
 
 const plain = (sym) => sym.replace(/_\d+$/, ""); // n_kv_1 is n_kv of another kind of layer
-const NAMES = { L: "layers", n_kv: "KV heads", d_head: "head_dim", d_k: "key", d_v: "value", d_latent: "latent", d_rope: "rotary key", b: "bytes", b_k: "bytes, K", b_v: "bytes, V", b_rope: "bytes, rotary", s: "scale bytes" };
-const sub = (sym) => NAMES[plain(sym)] ?? sym.replaceAll("_", " ");
+const TERM_NAMES = { L: "layers", n_kv: "KV heads", d_head: "head_dim", d_k: "key", d_v: "value", d_latent: "latent", d_rope: "rotary key", b: "bytes", b_k: "bytes, K", b_v: "bytes, V", b_rope: "bytes, rotary", s: "scale bytes" };
+const sub = (sym) => TERM_NAMES[plain(sym)] ?? sym.replaceAll("_", " ");
 
 export class Formula {
   constructor(open) {
