@@ -56,6 +56,7 @@ def course(words: Lesson) -> None:
     """Every page that exists, in order, with what it is for."""
     pages = {
         "prefill_decode": nav.prefill_decode(),
+        "kv_sizing": nav.kv_sizing(),
         "block_pool": nav.block_pool(),
         "quiz": nav.quiz(),
     }

@@ -98,10 +98,10 @@ def test_from_the_start_through_a_run_to_the_quiz(page: Any, app: App) -> None:
     page.locator(".score").wait_for()
 
 
-@pytest.mark.parametrize("path", ["", "prefill_decode", "block_pool", "quiz"])
+@pytest.mark.parametrize("path", ["", "prefill_decode", "kv_sizing", "block_pool", "quiz"])
 def test_tab_goes_round_every_page_and_is_never_caught(page: Any, app: App, path: str) -> None:
     page.goto(f"{app.url}/{path}")
-    page.locator(".stage .cell, .kv.bench svg, .kv .cell, label.opt").first.wait_for()
+    page.locator(".stage .cell, .kv.bench svg, .hbm .part, .kv .cell, label.opt").first.wait_for()
     page.wait_for_timeout(1000)
     passed = []
     for _ in range(MOST_TABS):

@@ -30,9 +30,7 @@ _POOL = {
 @lru_cache(maxsize=1)
 def steps() -> tuple[tuple[str, Answer], ...]:
     """What is worked out → the library's answer."""
-    weights = calls.call(
-        "weight_bytes", {"model": MODEL, "dtype": "bf16", "count": "nominal"}
-    )
+    weights = calls.call("weight_bytes", {"model": MODEL, "dtype": "bf16", "count": "nominal"})
     gib = float(weights.value or 0) / 2**30
     pool = {**_POOL, "weights_gib": gib}
     return (

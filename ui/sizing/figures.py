@@ -238,4 +238,3 @@ def model_part(done: Sized) -> Json:
         "fields": {k: v for k, v in spec.fields.items() if isinstance(v, int | float | str)},
         "own": bool(done.place.own),
     }
-
