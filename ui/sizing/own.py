@@ -1,4 +1,4 @@
-"""A config.json of one's own: pasted or uploaded, read in memory, and forgotten with the session."""
+"""A config.json of one's own: pasted or uploaded, read in memory, forgotten with the session."""
 
 from __future__ import annotations
 
