@@ -18,6 +18,7 @@ present = page.is_present()
 
 if present:
     bench.draw(words, present=True)
+    page.bar()
 else:
     with st.container(key="kv-top", horizontal=True, vertical_alignment="bottom"):
         page.title(words)

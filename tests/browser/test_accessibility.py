@@ -37,6 +37,8 @@ def faults(page: Any, axe: str) -> list[str]:
 PLACES = {
     "": ".stage .cell",
     "prefill_decode": ".kv.bench svg",
+    "kv_sizing": ".kv.sizing .hbm .part",
+    "kv_sizing?present=1&n=600": ".kv.sizing .hbm .part",
     "block_pool?scenario=two-answers&step=2": ".kv .cell",
     "block_pool?present=1": ".kv .cell",
     "prefix_cache?work=rag&step=9&pick=node:1": ".kv.prefix .hc",

@@ -101,6 +101,7 @@ def test_from_the_start_through_a_run_to_the_quiz(page: Any, app: App) -> None:
 DRAWN = {
     "": ".stage .cell",
     "prefill_decode": ".kv.bench svg",
+    "kv_sizing": ".hbm .part",
     "block_pool": ".kv .cell",
     "prefix_cache": ".kv .hc",
     "claims_ledger": ".ledger .row",

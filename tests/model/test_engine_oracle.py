@@ -122,6 +122,7 @@ def test_recording_verifies_with_tokens(smollm, monkeypatch):
     run = parse_run(record(scenario, dtype="float32", debug=True).to_bytes())
     assert run.header["label"] == "RECORDED"
     assert run.header["kv_bytes_per_token"] == 2 * 30 * 3 * 64 * 4
+    assert run.header["kv_cache_bytes"] == 10 * 4 * run.header["kv_bytes_per_token"]
     assert run.results["B"]["text"] == smollm.tokenizer.decode(
         run.steps[-1]
         and [

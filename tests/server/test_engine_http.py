@@ -70,6 +70,9 @@ def test_a_scenario_is_a_run_that_can_be_verified(engine: Served) -> None:
     run = as_file(builder)
     assert builder.end is not None and builder.end["end"] == "finished"
     assert run.header["label"] == "LIVE" and "initial_state" not in run.header
+    pool = run.header["scenario"]["engine"]
+    slots = pool["num_blocks"] * pool["block_size"]
+    assert run.header["kv_cache_bytes"] == slots * run.header["kv_bytes_per_token"]
     assert sorted(text) == sorted("".join(result["text"] for result in run.results.values()))
     verify(run)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from core.sizing import balance, blocks, catalog, gpus, kv, memory
 from core.sizing.architectures import model_from_config
 from core.sizing.deployment import Deployment
 from core.sizing.errors import SizingError
-from core.sizing.geometry import KVHeads, Latent, ModelSpec
+from core.sizing.geometry import KVHeads, Latent, Layer, LayerCache, ModelSpec
 from core.sizing.plan import Plan, plan
 from core.sizing.result import Result
 from ui.sizing.place import KV_FORMATS, Place, own_config
@@ -101,7 +100,7 @@ def token_part(done: Sized) -> Json:
     }
 
 
-def main_layer(spec: ModelSpec) -> tuple[Any, int] | None:
+def main_layer(spec: ModelSpec) -> tuple[Layer, int] | None:
     """The kind of layer that most layers with keys and values are of, and how many these are."""
     kept = [
         (layer, count)
@@ -114,17 +113,10 @@ def main_layer(spec: ModelSpec) -> tuple[Any, int] | None:
 def levers(done: Sized) -> list[Json]:
     """[{id, moves: letters of the formula, values}]: what moves which term, in figures."""
     spec, place = done.spec, done.place
-    found = main_layer(spec)
     out: list[Json] = []
+    found = main_layer(spec)
     if found is not None:
-        layer, _ = found
-        if isinstance(layer.cache, Latent):
-            said = {"case": "latent", "heads": layer.num_query_heads}
-        else:
-            heads, query = layer.cache.num_kv_heads, layer.num_query_heads
-            case = "mha" if heads == query else "mqa" if heads == 1 else "gqa"
-            said = {"case": case, "heads": heads, "query": query, "ratio": _ratio(query, heads)}
-        out.append({"id": "heads", "moves": ["n_kv", "d_latent", "d_rope"], **said})
+        out.append({"id": "heads", "moves": ["n_kv", "d_latent", "d_rope"], **_shared(found[0])})
     other = "fp8" if place.kv in ("bf16", "fp32") else "bf16"
     less = kv.kv_bytes_per_token(spec, other).value
     out.append(
@@ -135,13 +127,14 @@ def levers(done: Sized) -> list[Json]:
             "value": less,
         }
     )
-    windows = [layer.cache.window for layer, _ in spec.layer_groups if _window(layer.cache)]
+    windows = [_window(layer.cache) for layer, _ in spec.layer_groups]
+    widest = max(windows, default=0)
     out.append(
         {
             "id": "context",
             "moves": ["W"],
-            "case": "window" if windows else "plain",
-            "window": max(windows, default=0),
+            "case": "window" if widest else "plain",
+            "window": widest,
         }
     )
     whole, here = done.token.value or 0, done.token_gpu.value or 0
@@ -159,12 +152,19 @@ def levers(done: Sized) -> list[Json]:
     return out
 
 
-def _window(cache: Any) -> bool:
-    return isinstance(cache, KVHeads | Latent) and cache.window is not None
+def _shared(layer: Layer) -> Json:
+    """How a layer's query heads share what is kept."""
+    query, cache = layer.num_query_heads, layer.cache
+    if not isinstance(cache, KVHeads):
+        return {"case": "latent", "heads": query}
+    heads = cache.num_kv_heads
+    case = "mha" if heads == query else "mqa" if heads == 1 else "gqa"
+    return {"case": case, "heads": heads, "query": query, "ratio": round(query / heads, 2)}
 
 
-def _ratio(query: int, heads: int) -> float:
-    return round(query / heads, 2) if heads else 0
+def _window(cache: LayerCache) -> int:
+    """Tokens that a layer keeps at most; 0: all."""
+    return (cache.window or 0) if isinstance(cache, KVHeads | Latent) else 0
 
 
 _LABELS = {

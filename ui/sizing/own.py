@@ -1,4 +1,4 @@
-"""A config.json of one's own: pasted or uploaded, read in memory, and forgotten with the session."""
+"""A config.json of one's own: pasted or uploaded, read in memory, forgotten with the session."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from core.sizing import config_json
 from core.sizing.errors import SizingError
 from ui.lesson import Lesson
 from ui.sizing import bench, figures
-from ui.sizing.place import Place
+from ui.sizing.place import Place, own_config
 
 _TEXT, _FILE, _ERROR = "ks.own.text", "ks.own.file", "ks.own.error"
 
 
 def checked(text: str, at: Place) -> Place:
     """The place with this config.json in it. Raises SizingError with the field's path."""
+    own_config(text)  # an empty text is no config, though an empty `own` is none of one's own
     wanted = replace(at, own=text)
     try:
         figures.sized(wanted)

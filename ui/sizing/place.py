@@ -193,12 +193,12 @@ def written(place: Place) -> dict[str, str] | None:
         value = getattr(place, one.name)
         if value == getattr(DEFAULT, one.name):
             continue
-        name = "max" if one.name == "most" else one.name
+        name: str = "max" if one.name == "most" else one.name
         if one.name == "own":
             packed = _packed(value)
             if packed is None:
                 return None
-            out[name] = packed
+            out["own"] = packed
         else:
             out[name] = ",".join(value) if isinstance(value, tuple) else str(value)
     if "own" in out:

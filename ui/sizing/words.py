@@ -21,7 +21,7 @@ def of(lesson: Lesson) -> Json:
 def _of(title: str) -> Json:
     lesson = load(NAME)
     return {
-        "symbols": dict(rows(lesson["symbols"], 1)),
+        "symbols": {row[0]: row[1] for row in rows(lesson["symbols"], 1)},
         "levers": {name: list(rest) for name, *rest in rows(lesson["levers"], 2)},
         "ways": {
             **{name: list(rest) for name, *rest in rows(lesson["ways"], 2)},

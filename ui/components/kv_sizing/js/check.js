@@ -38,6 +38,7 @@ export class Check {
     }
     const p = provenance(check.header);
     const label = el("span", `prov ${p.cls}`, el("b", "", icon(p.icon), p.word), el("span", "", p.about.filter(Boolean).join(", ")));
+    label.title = label.textContent;
     this.prov.replaceChildren(label);
     const equal = check.allocated === check.formula.value;
     const row = (name, ...value) => el("tr", "", Object.assign(el("th", "", name), { scope: "row" }), el("td", "n", ...value));

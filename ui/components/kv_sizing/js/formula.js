@@ -4,8 +4,8 @@ import { button, el, num, text } from "../../run_player/js/util.js";
 import { amount, modelled, opens } from "./said.js";
 
 const plain = (sym) => sym.replace(/_\d+$/, ""); // n_kv_1 is n_kv of another kind of layer
-const NAMES = { L: "layers", n_kv: "KV heads", d_head: "head_dim", d_k: "key", d_v: "value", d_latent: "latent", d_rope: "rotary key", b: "bytes", b_k: "bytes, K", b_v: "bytes, V", b_rope: "bytes, rotary", s: "scale bytes" };
-const sub = (sym) => NAMES[plain(sym)] ?? sym.replaceAll("_", " ");
+const TERM_NAMES = { L: "layers", n_kv: "KV heads", d_head: "head_dim", d_k: "key", d_v: "value", d_latent: "latent", d_rope: "rotary key", b: "bytes", b_k: "bytes, K", b_v: "bytes, V", b_rope: "bytes, rotary", s: "scale bytes" };
+const sub = (sym) => TERM_NAMES[plain(sym)] ?? sym.replaceAll("_", " ");
 
 export class Formula {
   constructor(open) {
@@ -16,9 +16,10 @@ export class Formula {
     this.lines = el("div", "lines");
     this.said = el("p", "said");
     this.said.setAttribute("role", "status");
+    this.notes = el("div", "small muted");
     this.scopes = el("div", "scopes");
     this.levers = el("div", "levers");
-    this.root = el("section", "panel form", el("header", "head", this.title, this.prov), this.lines, this.said, this.scopes, this.levers);
+    this.root = el("section", "panel form", el("header", "head", this.title, this.prov), this.lines, this.said, this.notes, this.scopes, this.levers);
   }
 
   update(token, data) {
@@ -26,6 +27,7 @@ export class Formula {
     this.prov.replaceChildren(modelled([data.model.own ? "from your config.json" : "from the model's config.json", "no device involved"]));
     this.terms = [];
     this.lines.replaceChildren(...token.lines.map((line, i) => this.line(line, token, i)));
+    this.notes.replaceChildren(...token.model.notes.map((note) => el("p", "", `${note.charAt(0).toUpperCase()}${note.slice(1)}.`)));
     this.scopes.replaceChildren(
       this.scope("whole model", token.model),
       ...(token.layer ? [this.scope("one layer", token.layer)] : []),
@@ -42,17 +44,16 @@ export class Formula {
       if (piece.op) f.append(el("span", "op", piece.op));
       else f.append(...this.term(piece));
     }
-    f.append(el("span", "op", "="));
     const last = i === token.lines.length - 1;
     const shown = last ? opens(token.model, this.open, amount(line.value, line.unit)) : el("b", "", amount(line.value, line.unit));
-    f.append(el("span", `res${last ? " last" : ""}`, shown, el("small", "", last ? `a token = ${token.model.both}` : line.formula)));
+    f.append(el("span", `res${last ? " last" : ""}`, el("span", "eqs", el("span", "op", "= "), shown), el("small", "", last ? `a token = ${token.model.both}` : line.formula)));
     return f;
   }
 
   term(piece) {
     const out = [];
     if (piece.before) out.push(el("span", "op", piece.before));
-    const name = piece.sym === "2" ? "keys, values" : piece.sym ? sub(piece.sym) : "";
+    const name = piece.sym === "2" ? "K and V" : piece.sym ? sub(piece.sym) : "";
     const b = button("s", `${name || "value"}: ${piece.value}`, el("b", "", /^\d+$/.test(piece.value) ? num(Number(piece.value)) : piece.value), el("small", "", name));
     b.dataset.sym = plain(piece.sym);
     const tell = () => this.point([b.dataset.sym], this.describe(piece));

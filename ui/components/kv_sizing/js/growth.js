@@ -69,15 +69,24 @@ export class Growth extends ChartPanel {
     const chips = place.vs.map((name) => {
       const off = Object.assign(el("button", "chip", `${titles.get(name)} `, el("span", "", "×")), { type: "button" });
       off.setAttribute("aria-label", `Take ${titles.get(name)} out of the chart`);
-      off.onclick = () => this.choose({ vs: place.vs.filter((other) => other !== name).join(",") });
+      off.onclick = () => {
+        this.refocus = true;
+        this.choose({ vs: place.vs.filter((other) => other !== name).join(",") });
+      };
       return off;
     });
     const add = el("select", "add", el("option", "", "Add a model"), ...options.models.filter(([v]) => !place.vs.includes(v)).map(([value, t]) => Object.assign(el("option", "", t), { value })));
     add.firstElementChild.value = "";
     add.setAttribute("aria-label", "Add a model to the chart");
     add.hidden = place.vs.length >= 4;
-    add.onchange = () => add.value && this.choose({ vs: [...place.vs, add.value].join(",") });
+    add.onchange = () => {
+      if (!add.value) return;
+      this.refocus = true;
+      this.choose({ vs: [...place.vs, add.value].join(",") });
+    };
     this.picker.replaceChildren(...chips, add);
+    if (this.refocus) (add.hidden ? chips.at(-1) : add).focus(); // what was pressed is gone
+    this.refocus = false;
   }
 }
 

@@ -41,7 +41,7 @@ export class Sizing {
     this.root = el("section", "kv sizing", this.controls.root, this.refused, this.notes, this.below, this.opened.root);
     this.resize = new ResizeObserver(() => {
       cancelAnimationFrame(this.raf);
-      this.raf = requestAnimationFrame(() => this.draw());
+      this.raf = requestAnimationFrame(() => this.resized());
     });
     this.resize.observe(this.root);
   }
@@ -65,18 +65,18 @@ export class Sizing {
     this.refused.textContent = data.refused ?? "";
     this.refused.hidden = !data.refused;
     this.below.classList.toggle("stale", Boolean(data.refused));
-    this.draw();
+    const text = JSON.stringify(data);
+    if (text !== this.drawn) {
+      this.drawn = text; // what is the same is not drawn again: it may have the focus
+      this.draw();
+    }
     if (this.pending && !this.waits) this.send();
     this.host.dataset.seq = String(data.seq);
   }
 
   draw() {
     const { data } = this;
-    if (!data) return;
-    const u = Number(getComputedStyle(this.root).getPropertyValue("--scale")) || 1;
-    const width = this.root.clientWidth / u;
-    this.root.classList.toggle("narrow", width < 620);
-    this.root.classList.toggle("middle", width < 980);
+    const u = this.measure();
     this.said(data);
     for (const [name, part] of Object.entries(this.parts)) {
       const given = data[name];
@@ -84,6 +84,23 @@ export class Sizing {
       if (given) part.update(given, data, u);
     }
     this.opened.refresh(data);
+  }
+
+  // Which layout the width asks for; returns the scale of the type.
+  measure() {
+    const u = Number(getComputedStyle(this.root).getPropertyValue("--scale")) || 1;
+    this.width = this.root.clientWidth;
+    this.root.classList.toggle("narrow", this.width / u < 620);
+    this.root.classList.toggle("middle", this.width / u < 980);
+    return u;
+  }
+
+  // Only what is drawn to the pixel is drawn again.
+  resized() {
+    const { data } = this;
+    if (!data || this.root.clientWidth === this.width) return;
+    const u = this.measure();
+    for (const name of ["growth", "balance"]) if (data[name]) this.parts[name].update(data[name], data, u);
   }
 
   said({ model, memory_why: why }) {
