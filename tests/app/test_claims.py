@@ -169,9 +169,8 @@ def test_the_files_open_and_hold_what_was_judged(tmp_path: Path) -> None:
     assert by_id.loc[WRONG, "verdict"] == "wrong" and by_id.loc[WRONG, "vote"] == "true"
     assert by_id["vote"].notna().sum() == 1
     assert by_id.loc[WRONG, "value"] == 305
-    assert table["verdict"].value_counts().to_dict() == {
-        verdict: count for verdict, count in claims.counts(ledger.judged().values()).items()
-    }
+    counted = claims.counts(ledger.judged().values())
+    assert table["verdict"].value_counts().to_dict() == counted
     whole = json.loads(files.as_json(ballot))
     assert [one["id"] for one in whole["claims"]] == list(ledger.known())
     assert {key: value for key, value in whole["claims"][0].items() if key != "vote"} == (

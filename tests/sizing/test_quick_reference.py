@@ -120,3 +120,9 @@ def test_a_file_that_is_none_is_refused(tmp_path: Any) -> None:
 def test_scales_are_exact() -> None:
     assert ENTRIES["decode-70b-8h100"].scale == Fraction(1, 1000)
     assert ENTRIES["bw-h100-sxm5"].scale == 10**12
+
+
+def test_what_somebody_measured_says_so_in_its_name() -> None:
+    for entry in ENTRIES.values():
+        reported = any(call.result.basis == "literature" for call in entry.derived.calls)
+        assert reported == entry.name.endswith(("as measured", "as reported")), entry.id
