@@ -45,8 +45,6 @@ PLACES = {
     "prefix_cache?study=evict": ".kv.prefix .hc",
     "prefix_cache?study=time": ".kv-px-table",
     "claims_ledger?claim=B095&show=all": ".ledger .mark",
-    "numbers?number=ridge-h100-sxm5": ".sheet .number",
-    "numbers?cover=1": ".sheet .number",
     "block_pool?view=hand&scenario=two-answers&step=2": ".hand .btn",
     "block_pool?view=size&scenario=two-answers": ".kv .cell",
     "block_pool?view=paged&scenario=contiguous": ".kv.series svg",
