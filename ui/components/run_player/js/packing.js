@@ -54,12 +54,14 @@ class Unpacker {
 
   event(row, shares) {
     const e = { type: row[1] };
-    this.shapes[row[0]].forEach((field, i) => {
+    const shape = this.shapes[row[0]];
+    for (let i = 0; i < shape.length; i++) {
+      const field = shape[i];
       const v = row[i + 2];
       if (NAME_FIELDS.has(field)) e[field] = this.names[v];
       else if (field === "sequences") e[field] = v.map((n) => this.names[n]);
       else e[field] = field === "parent_key" && v === 1 ? this.key.get(e.sequence) : v;
-    });
+    }
     if (e.type === "block_cached" && e.keys.length) this.key.set(e.sequence, e.keys[e.keys.length - 1]);
     if (e.type === "scheduled") {
       const { num_scheduled_tokens, num_computed_tokens, num_cached_tokens } = e;
@@ -77,7 +79,13 @@ export function unpack(short) {
   return { ...rest, header: { ...header, scenario: { ...header.scenario, requests } }, steps: short.steps.map((s, k) => unpacker.step(k, s)) };
 }
 
-const bytesOf = (base64) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
+  const text = atob(base64);
+  const out = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i);
+  return out;
+}
 
 const inflate = (base64) => new Response(new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 
