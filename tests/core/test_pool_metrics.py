@@ -91,6 +91,16 @@ def test_a_contiguous_pool_breaks_up(root: Path) -> None:
     assert lives(run)["E"].waited > 0
 
 
+def test_a_free_run_of_just_the_length_fits() -> None:
+    """C needs 2 blocks in a row and waits for a place, not for room: blocks 2 and 3 are free."""
+    engine = {"num_blocks": 4, "max_num_seqs": 1, "allocator": "contiguous", "reserve": "request",
+              "prefix_cache": "off"}  # fmt: skip
+    requests = [{"id": name, "prompt_tokens": [1, 2, 3, 4], "max_tokens": 4} for name in "AC"]
+    scenario = {"schema": "scenario/1", "engine": engine, "requests": requests}
+    series = pool_series(run_of(Scenario.from_dict(scenario)))
+    assert (series.free[0], series.waiting[0], series.unfit[0]) == (2, 1, 0)
+
+
 def test_paged_and_contiguous_on_the_same_requests(root: Path) -> None:
     paged, contiguous = both_allocators(built_in(root, "contiguous"), "request")
     assert paged.engine.prefix_cache == contiguous.engine.prefix_cache == "off"
