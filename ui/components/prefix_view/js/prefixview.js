@@ -104,6 +104,7 @@ export class PrefixView extends Playback {
     clearTimeout(this.commitTimer);
     clearTimeout(this.copyTimer);
     cancelAnimationFrame(this.raf);
+    for (const p of this.panes) cancelAnimationFrame(p.after);
     this.gone = true;
     this.resize.disconnect();
     this.keyboard.dispose();
