@@ -342,3 +342,26 @@ def test_an_empty_prompt_is_asked_for(open_page: Open) -> None:
     own = place.pack_own(["a text", "  "])
     at = open_page("prefix_cache", study="yours", own=str(own))
     assert not at.exception
+
+
+def test_where_one_rests_sends_no_run_again(open_page: Open, monkeypatch: Any) -> None:
+    """The runs travel with all else that the instrument gets, so that must stay as it is."""
+    seen: list[dict[str, Any]] = []
+    rested: dict[str, Any] = {"place": None}
+
+    class Shown(dict[str, Any]):
+        present = None
+
+    def mount(chain: str, radix: str, looks: Any, **given: Any) -> Any:
+        seen.append({"chain": chain, "radix": radix, **given})
+        if rested["place"]:
+            rested["place"]["id"] = given["run_id"]
+        return Shown(rested)
+
+    monkeypatch.setattr("ui.prefix.state.prefix_view", mount)
+    at = open_page("prefix_cache", work="one_system_prompt", step="2")
+    rested["place"] = {"step": 7, "pick": "node:1", "follow": "B"}
+    at.run()
+    at.run()
+    assert (param(at, "step"), param(at, "pick"), param(at, "follow")) == ("7", "node:1", "B")
+    assert seen[-1] == seen[0] and seen[0]["step"] == 2

@@ -12,7 +12,7 @@ from ui.prefix import place
 from ui.prefix.pairs import Pair
 
 PLACE, NOTICE = "px.place", "px.notice"
-_WRITTEN, _SEEN = "px.written", "px.seen"
+_WRITTEN, _SEEN, _AT = "px.written", "px.seen", "px.at"
 
 
 def start() -> None:
@@ -22,6 +22,7 @@ def start() -> None:
     if PLACE in state and (not asked or asked == state.get(_WRITTEN)):
         return
     state[PLACE], state[NOTICE] = place.read(asked)
+    state[_AT] = None
     state[_WRITTEN] = asked
 
 
@@ -34,7 +35,7 @@ def change(**values: Any) -> None:
     """Go somewhere else; the instrument begins anew there."""
     rest = {name: place.DEFAULTS[name] for name in place.REST}
     st.session_state[PLACE] = {**st.session_state[PLACE], **rest, **values}
-    st.session_state[NOTICE] = None
+    st.session_state[NOTICE] = st.session_state[_AT] = None
 
 
 def widget(name: str) -> str:
@@ -72,6 +73,11 @@ def instrument(pair: Pair, *, present: bool, begin: int = 0) -> None:
     link = {k: v for k, v in place.written(here).items() if k not in place.REST}
     kept = ("level", "present")
     link |= {k: st.query_params[k] for k in kept if k in st.query_params}
+    # Where it began, and not where the reader is by now: else each rest would send both runs again.
+    if (state.get(_AT) or ("",))[0] != pair.id:
+        step = here["step"] or min(begin, pair.last)
+        state[_AT] = (pair.id, step, here["pick"], here["follow"])
+    _, step, pick, follow = state[_AT]
     shown = prefix_view(
         pair.chain,
         pair.radix,
@@ -79,9 +85,9 @@ def instrument(pair: Pair, *, present: bool, begin: int = 0) -> None:
         key="px.view",
         run_id=pair.id,
         title=pair.title,
-        step=here["step"] or min(begin, pair.last),
-        pick=here["pick"],
-        follow=here["follow"],
+        step=step,
+        pick=pick,
+        follow=follow,
         link="&".join(f"{k}={v}" for k, v in link.items()),
         present=present,
     )

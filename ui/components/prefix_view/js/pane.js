@@ -13,6 +13,9 @@ const CHIPS = 7;
 export const units = (v) => `calc(${v} * var(--u))`;
 
 export function place(node, { x, y, w, h }) {
+  const at = `${x} ${y} ${w} ${h}`;
+  if (node.dataset.at === at) return; // most boxes stay where they are from step to step
+  node.dataset.at = at;
   node.style.left = units(x);
   node.style.top = units(y);
   node.style.width = units(w);
@@ -50,6 +53,7 @@ export class Pane {
     this.side = side;
     this.level = level;
     this.boxes.clear();
+    this.drawn = null;
     this.stage.replaceChildren(this.lines);
     const p = provenance(side.info.header);
     this.prov.className = `prov ${p.cls}`;
@@ -72,24 +76,35 @@ export class Pane {
       box.remove();
       this.boxes.delete(name);
     }
-    this.stage.style.width = units(layout.w + 4);
-    this.stage.style.height = units(layout.h + 4);
-    this.lines.setAttribute("viewBox", `0 0 ${layout.w + 4} ${layout.h + 4}`);
-    this.lines.style.width = units(layout.w + 4);
-    this.lines.style.height = units(layout.h + 4);
-    this.lines.replaceChildren();
-    for (const [d, cls] of paths) svg("path", { d, class: cls }, this.lines);
+    const drawn = `${layout.w} ${layout.h} ${paths.join(";")}`;
+    if (this.drawn !== drawn) {
+      this.drawn = drawn;
+      this.stage.style.width = units(layout.w + 4);
+      this.stage.style.height = units(layout.h + 4);
+      this.lines.setAttribute("viewBox", `0 0 ${layout.w + 4} ${layout.h + 4}`);
+      this.lines.style.width = units(layout.w + 4);
+      this.lines.style.height = units(layout.h + 4);
+      this.lines.replaceChildren();
+      for (const [d, cls] of paths) svg("path", { d, class: cls }, this.lines);
+    }
     this.minus.setAttribute("aria-disabled", String(this.level === 2));
     this.plus.setAttribute("aria-disabled", String(this.level === 0));
     this.stage.dataset.level = this.level;
     if (!wanted.size) this.stage.append(this.empty);
     else this.empty.remove();
-    const first = this.grid()[0]?.[0];
-    if (first && !this.grid().flat().some((b) => b.tabIndex === 0)) first.tabIndex = 0;
+    if (wanted.size && !this.stage.querySelector('[tabindex="0"]')) {
+      const first = this.stage.querySelector("button");
+      if (first) first.tabIndex = 0;
+    }
   }
 
   // The end of the path at hand comes into sight, unless the reader is at work in the pane.
   reveal(box) {
+    cancelAnimationFrame(this.after);
+    this.after = requestAnimationFrame(() => this.scrollTo(box)); // when there is a layout to read
+  }
+
+  scrollTo(box) {
     if (!box || this.area.contains(this.area.getRootNode().activeElement)) return;
     const u = this.view.colors?.scale ?? 1;
     const { area } = this;

@@ -104,6 +104,7 @@ export class PrefixView extends Playback {
     clearTimeout(this.commitTimer);
     clearTimeout(this.copyTimer);
     cancelAnimationFrame(this.raf);
+    for (const p of this.panes) cancelAnimationFrame(p.after);
     this.gone = true;
     this.resize.disconnect();
     this.keyboard.dispose();
@@ -120,7 +121,10 @@ export class PrefixView extends Playback {
     this.setTriggerValue = setTriggerValue;
     if (data.present !== before.present) this.setPresent(Boolean(data.present), false);
     if (data.id !== before.id) this.open(data);
-    else if (this.sides) this.refresh();
+    else if (this.sides) {
+      if (["step", "pick", "follow"].some((name) => data[name] !== before[name])) this.stand(data);
+      this.refresh();
+    }
   }
 
   // The last picture stays until both runs have been opened.
@@ -141,6 +145,13 @@ export class PrefixView extends Playback {
     this.draw();
   }
 
+  // Where Python says that the reader stands: on arrival, and when they are sent somewhere.
+  stand(data) {
+    this.k = clamp(Number.isInteger(data.step) ? data.step : 0, 0, Math.max(0, this.last));
+    this.pick = parsePick(data.pick);
+    this.request = this.info.index.has(data.follow) ? data.follow : null;
+  }
+
   load(data, runs) {
     this.pause();
     this.sv = null;
@@ -153,9 +164,7 @@ export class PrefixView extends Playback {
     this.run = this.front.run;
     this.info = this.front.info;
     this.last = Math.max(...this.sides.map((s) => s.run.steps.length)) - 1;
-    this.k = clamp(Number.isInteger(data.step) ? data.step : 0, 0, Math.max(0, this.last));
-    this.pick = parsePick(data.pick);
-    this.request = this.info.index.has(data.follow) ? data.follow : null;
+    this.stand(data);
     this.title.textContent = data.title;
     const width = this.panes[0].area.clientWidth || 520;
     const [chain, tree] = this.sides;

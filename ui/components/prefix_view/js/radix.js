@@ -82,7 +82,7 @@ export class RadixPane extends Pane {
       };
       out.push(fold);
     }
-    if (split.has(n.id) && this.level < 2) out.push(el("span", "splittag", `split here: node ${num(split.get(n.id))} keeps what followed`));
+    if (split.has(n.id) && this.level === 0) out.push(el("span", "splittag", `split here: node ${num(split.get(n.id))} keeps what followed`));
     const tab = box.querySelector('[tabindex="0"]') !== null;
     box.replaceChildren(...out);
     for (const b of box.querySelectorAll("button")) b.tabIndex = -1;
