@@ -125,7 +125,7 @@ export class Picture {
     const words = lane.info.letter(sequence) + sequence.slice(requestOf(sequence).length);
     const w = (words.length * 7.2 + 6) * u;
     if (room < w || h < 13 * u) return 0;
-    svg("rect", { x, y, width: w, height: h - 5 * u, class: "chip" }, g);
+    svg("rect", { x, y, width: w, height: h - 5 * u, class: "tag" }, g);
     svg("text", { x: x + w / 2, y: y + (h - 5 * u) / 2 + 4.2 * u, "text-anchor": "middle", class: "letter" }, g).textContent = words;
     return w;
   }
