@@ -155,6 +155,9 @@ def test_studies_and_controls_change_the_picture_and_the_address(page: Any, app:
     page.get_by_text("Memory pressure", exact=True).click()
     page.get_by_role("region", name="Nothing held back").wait_for()
     assert _figure(page, "Preemptions") == ["3", "0", "0"]
+    again = page.locator(".stay[data-s=F] .part.again")
+    assert again.count() == 3
+    assert again.first.evaluate("node => getComputedStyle(node).fill").startswith("url(")
     page.get_by_text("Arrivals", exact=True).click()
     page.get_by_role("button", name="New draw").wait_for()
     before = page.locator(".kv.gantt .brief").first.inner_text()

@@ -86,7 +86,7 @@ export class Picture {
       });
       make(`again${c}`, 7 * u, `c${c}`, (p) => {
         svg("rect", { width: 7 * u, height: 7 * u, class: "ground" }, p);
-        svg("path", { d: `M0 0L${7 * u} ${7 * u}M${-u} ${6 * u}L${u} ${8 * u}M${6 * u} ${-u}L${8 * u} ${u}`, class: "again", "stroke-width": 2.2 * u }, p);
+        svg("path", { d: `M0 0L${7 * u} ${7 * u}M${-u} ${6 * u}L${u} ${8 * u}M${6 * u} ${-u}L${8 * u} ${u}`, class: "stripe", "stroke-width": 2.2 * u }, p);
       });
     }
     make("empty", 6 * u, "", (p) => svg("path", { d: `M0 ${6 * u}L${6 * u} 0`, class: "hair" }, p));
