@@ -49,6 +49,7 @@ PICTURES = {
     "prefill and decode": ("prefill_decode", ".kv.bench svg, .kv.bench canvas"),
     "block pool": ("block_pool", ".kv .cell"),
     "block pool, 4,096 blocks": (PLAYER, MAP),
+    "batching": ("batching", ".kv.gantt .picture .stay"),
     "quiz": ("quiz", ".quiz .q"),
 }
 """Page → where it is, and what is there once its own picture is."""

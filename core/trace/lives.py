@@ -42,9 +42,9 @@ class Stay:
 class Life:
     """One sequence, by steps. Every field that names a step is None where it did not happen.
 
-    sampled: the step of each output token. computed: tokens computed in all; `recomputed`: those of
-    them whose keys and values the sequence had before, computed or found, and lost; cached: found in
-    the prefix cache instead.
+    sampled: the step of each output token. computed: tokens computed in all; recomputed: those of
+    them whose keys and values the sequence had before, computed or found, and lost. cached: tokens
+    found in the prefix cache instead.
     """
 
     sequence: str

@@ -103,6 +103,7 @@ DRAWN = {
     "prefill_decode": ".kv.bench svg",
     "kv_sizing": ".hbm .part",
     "block_pool": ".kv .cell",
+    "batching": ".kv.gantt .picture .stay",
     "prefix_cache": ".kv .hc",
     "claims_ledger": ".ledger .row",
     "quiz": "label.opt",

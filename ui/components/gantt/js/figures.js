@@ -67,6 +67,8 @@ export class Figures {
     input.step = "1";
     const out = el("output");
     const root = el("label", "tgt", el("span", "", words), input, out);
+    // Its arrow keys are its own: the player would take them for a step.
+    input.onkeydown = (e) => e.key.startsWith("Arrow") || ["Home", "End", "PageUp", "PageDown"].includes(e.key) ? e.stopPropagation() : null;
     input.oninput = () => {
       this.player.setTarget(name, this[name].list[Number(input.value)]);
       this.player.commit();

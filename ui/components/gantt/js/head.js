@@ -44,7 +44,8 @@ export class Head {
 
   png(title) {
     const { lanes, root } = this.player;
-    const foot = lanes.map((l) => `${l.name}: ${[...l.root.querySelector(".prov").children].map((p) => p.textContent).join(" · ")}`).join("    ");
+    const labels = lanes.map((l) => [...l.root.querySelector(".prov").children].map((p) => p.textContent).join(" · "));
+    const foot = [...new Set(labels)].join("; ");
     return savePng(fileName(title, "png"), lanes.map((l) => l.picture.root), { head: `${title}: ${lanes.map((l) => l.name).join(", ")}`, foot, host: root.querySelector(".panel") });
   }
 

@@ -86,7 +86,7 @@ export class Picture {
       });
       make(`again${c}`, 7 * u, `c${c}`, (p) => {
         svg("rect", { width: 7 * u, height: 7 * u, class: "ground" }, p);
-        svg("path", { d: `M0 0L${7 * u} ${7 * u}M${-u} ${6 * u}L${u} ${8 * u}M${6 * u} ${-u}L${8 * u} ${u}`, class: "again", "stroke-width": 2.2 * u }, p);
+        svg("path", { d: `M0 0L${7 * u} ${7 * u}M${-u} ${6 * u}L${u} ${8 * u}M${6 * u} ${-u}L${8 * u} ${u}`, class: "stripe", "stroke-width": 2.2 * u }, p);
       });
     }
     make("empty", 6 * u, "", (p) => svg("path", { d: `M0 ${6 * u}L${6 * u} 0`, class: "hair" }, p));
@@ -125,7 +125,7 @@ export class Picture {
     const words = lane.info.letter(sequence) + sequence.slice(requestOf(sequence).length);
     const w = (words.length * 7.2 + 6) * u;
     if (room < w || h < 13 * u) return 0;
-    svg("rect", { x, y, width: w, height: h - 5 * u, class: "chip" }, g);
+    svg("rect", { x, y, width: w, height: h - 5 * u, class: "tag" }, g);
     svg("text", { x: x + w / 2, y: y + (h - 5 * u) / 2 + 4.2 * u, "text-anchor": "middle", class: "letter" }, g).textContent = words;
     return w;
   }
