@@ -48,7 +48,10 @@ def test_a_slider_moves_every_figure_and_the_address(page: Any, app: App) -> Non
     other = page.context.new_page()
     other.goto(address)
     other.get_by_text("600 do not fit").wait_for()
-    assert other.get_by_role("spinbutton", name="Context of each, tokens, exactly").input_value() == "8192"
+    assert (
+        other.get_by_role("spinbutton", name="Context of each, tokens, exactly").input_value()
+        == "8192"
+    )
     other.close()
 
 

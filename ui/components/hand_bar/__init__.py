@@ -32,8 +32,9 @@ def hand_bar(data: dict[str, Any], *, key: str, on_act: Callable[[], None]) -> N
 
     data: `id` of the run; `at`: the step where the player begins; `spans`: [{"seq", "request",
     "first", "last", "forks"}] (see `core.by_hand.spans`); `forks`: whether the engine can fork;
-    `refused`: why nothing can be done, or None; `text`: whether a prompt can be typed; `undo`: actions that can be taken back; `said`:
-    what the last action did; `turn`: counts answers; `chosen`: whom to choose; `present`.
+    `refused`: why nothing can be done, or None; `text`: whether a prompt can be typed; `undo`:
+    actions that can be taken back; `said`: what the last action did; `turn`: counts answers;
+    `chosen`: whom to choose; `present`.
     The callback finds the action in the session state, under `key`: `act` = {"kind", "step",
     "run", and "seq" or the request's fields}.
     """
