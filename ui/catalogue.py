@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from ui.paths import LESSONS, SCENARIOS
 
@@ -46,9 +47,10 @@ def entries() -> dict[str, Entry]:
 
 
 @cache
-def recorded() -> dict[str, dict[str, str]]:
-    """What the recorded runs show and where to look, by name; a run may be missing here."""
-    loaded: dict[str, dict[str, str]] = json.loads(
+def recorded() -> dict[str, dict[str, Any]]:
+    """What the recorded runs show and where to look, by name; a run may be missing here. page,
+    query: the page that a run is about, and the parameters that show it there."""
+    loaded: dict[str, dict[str, Any]] = json.loads(
         (LESSONS / "recorded.json").read_text(encoding="utf-8")
     )
     return loaded

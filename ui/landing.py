@@ -87,13 +87,12 @@ def _scenarios() -> dict[str, list[Way]]:
 
 def _recorded() -> dict[str, list[Way]]:
     """The recorded runs by the page that is about them, in the order of the course."""
-    about = catalogue.recorded()
+    known = catalogue.recorded()
     out: dict[str, list[Way]] = {place.name: [] for place in nav.COURSE}
     for run in runs.list_recorded():
-        wanted = about.get(run.name, {}).get("page", "block_pool")
-        name = wanted if wanted in out else "block_pool"
-        plays = any(place.name == name and place.plays for place in nav.COURSE)
-        out[name].append((run.title, name if plays else "block_pool", {"run": run.name}))
+        about = known.get(run.name, {})
+        name = about.get("page", "block_pool")
+        out[name].append((run.title, name, about.get("query", {"run": run.name})))
     return {place.title: out[place.name] for place in nav.COURSE if out[place.name]}
 
 

@@ -25,21 +25,19 @@ class Place:
     """A page of the course.
 
     name: of its file below pages/, of its lesson, and its address. mastery: the lesson that it
-    completes, by the name that progress has for it. plays: whether its address takes `run=` with
-    the name of a recorded run.
+    completes, by the name that progress has for it.
     """
 
     name: str
     title: str
     section: str
     mastery: str | None = None
-    plays: bool = False
 
 
 COURSE = (
-    Place("prefill_decode", "Prefill and decode", "Understand", plays=True),
+    Place("prefill_decode", "Prefill and decode", "Understand"),
     Place("kv_sizing", "KV sizing", "Understand"),
-    Place("block_pool", "Block pool", "Memory", plays=True),
+    Place("block_pool", "Block pool", "Memory"),
     Place("batching", "Batching", "Memory"),
     Place("prefix_cache", "Prefix cache", "Memory"),
     Place("claims_ledger", "Claims ledger", "Decide"),

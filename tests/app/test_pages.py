@@ -29,11 +29,12 @@ def test_home_shows_a_few_runs_of_each_page_and_folds_the_rest(open_page: Open) 
     folded = [block for block in at.get("expander") if block.label.endswith(" more")]
     links = at.get("page_link")
     inside = sum(len(block.get("page_link")) for block in folded)
-    runs = [link for link in links if "run=" in link.proto.query_string]
-    assert len(runs) == len(list_recorded()) + 1, "each once, and the one of the picture"
+    labels = [link.proto.label for link in links]
+    assert [labels.count(run.title) for run in list_recorded()] == [1] * len(list_recorded())
     assert inside == sum(int(block.label.split()[0]) for block in folded) > 0
-    about = {link.proto.query_string: link.proto.page for link in runs}
+    about = {link.proto.query_string: link.proto.page for link in links}
     assert about["run=one_question"].endswith("prefill_decode")
+    assert about["study=pressure"].endswith("batching")
 
 
 def test_marks_say_begun_for_what_was_done_and_done_for_mastery_alone(open_page: Open) -> None:
@@ -283,3 +284,11 @@ def test_code_is_shown_from_its_source(open_page: Open) -> None:
     at.run()
     shown = [c.value for c in at.code]
     assert any("def allocate_slots" in value for value in shown)
+
+
+@pytest.mark.parametrize("name", list(catalogue.recorded()))
+def test_a_recorded_run_has_a_link_to_the_page_that_is_about_it(open_page: Open, name: str) -> None:
+    about = catalogue.recorded()[name]
+    at = open_page(about.get("page", "block_pool"), **about.get("query", {"run": name}))
+    assert not at.exception
+    assert not at.error and not at.warning, text_of(at)
