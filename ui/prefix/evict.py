@@ -11,6 +11,7 @@ import streamlit as st
 from core.trace.prefix_metrics import hit_rate, kept, lookups, totals
 from core.workloads_prefix import LEAF_BLOCKS, system_prompt
 from ui.components.series import label_of, series
+from ui.kit import page
 from ui.lesson import Lesson
 from ui.prefix import pairs, state
 
@@ -122,6 +123,7 @@ def draw(words: Lesson, *, present: bool) -> None:
         )
     st.html(_table(rows))
     if present:
+        page.bar()  # the way back
         return
     st.markdown(words["leaf-help"])
     st.slider(
