@@ -167,7 +167,7 @@ def taken(place: Place, sent: object) -> Place:
         return EXAMPLES[sent["example"]][1]
     found: dict[str, Any] = {}
     for name, raw in sent.items():
-        if name in NAMES and name != "own" and isinstance(raw, str):
+        if isinstance(name, str) and name in NAMES and name != "own" and isinstance(raw, str):
             if name == "max" and raw == "0":
                 found["most"] = 0
             elif (value := value_of(name, raw)) is not None:

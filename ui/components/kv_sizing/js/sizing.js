@@ -11,7 +11,7 @@ import { Opened } from "./opened.js";
 import { Paging } from "./paging.js";
 import { Ways } from "./ways.js";
 
-const PAUSE_MS = 30; // between the last movement of a control and its commit
+const PAUSE_MS = 8; // half a frame: movements within it go together
 const PATIENCE_MS = 1500; // an answer that has not come by then is waited for no longer
 
 export class Sizing {
