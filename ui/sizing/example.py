@@ -87,7 +87,10 @@ def table() -> str:
         size = both(answer.value or 0) if answer.result.unit == "B" else ""
         cells = (label, value, size, shown)
         rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("", "value", "GB, GiB", "by"))
+    head = "".join(
+        f'<th scope="col">{name}</th>'
+        for name in ("step", "value", "in both units", "formula, values put in")
+    )
     return (
         '<div class="kv-example" tabindex="0" role="region" aria-label="The worked example">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"

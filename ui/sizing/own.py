@@ -61,7 +61,9 @@ def draw(lesson: Lesson) -> None:
         st.markdown(lesson["own"])
         st.text_area("Paste it", key=_TEXT, height=180, placeholder='{"num_hidden_layers": …')
         st.button("Size this model", type="primary", on_click=take_text, key="ks.own.go")
-        st.file_uploader("Or choose the file", ["json"], key=_FILE, on_change=take_file)
+        st.file_uploader(
+            "Or choose the file", ["json"], key=_FILE, on_change=take_file, max_upload_size=1
+        )
         if state.get(_ERROR):
             # It may quote what was typed: shown as text, never as markup.
             st.error(lesson["own-refused"], icon=":material/error:")

@@ -40,6 +40,7 @@ export class Growth extends ChartPanel {
     const copied = growth.lines.filter((l) => l.copies > 1.01 && l.kind !== "format");
     const notes = copied.map((l) => `${l.name}: split by heads over ${data.place.gpus} GPUs, a token is kept ${l.copies} times.`);
     if (growth.left_out.length) notes.push(`Cannot be split over ${plural(data.place.gpus, "GPU")}: ${growth.left_out.join(", ")}.`);
+    if (growth.lines.some((l) => l.name.endsWith("*"))) notes.push("* Not a real model.");
     this.left.textContent = notes.join(" ");
     this.left.hidden = !notes.length;
     const first = lines[0];
