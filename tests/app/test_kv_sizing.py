@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from core.client import EngineRefusedError
+from core.scenario import Scenario
 from core.sizing import calls, catalog
 from core.sizing.errors import SizingError
 from core.sizing.units import both
@@ -271,7 +272,7 @@ class _Engine:
     def scenario(self, scenario: Json) -> Any:
         if self.fails:
             raise self.fails
-        self.asked = scenario
+        self.asked = Scenario.from_dict(scenario).to_dict()  # as an engine reads it
         return self
 
     def __enter__(self) -> Any:
@@ -297,7 +298,7 @@ def test_a_pool_is_allocated_and_compared(monkeypatch: pytest.MonkeyPatch) -> No
     assert said == "" and found is not None
     assert found.allocated == found.formula.value == 128 * 8 * 46_080
     assert found.dtype == "fp32" and found.header["label"] == "LIVE"
-    assert engine_check.check_part(found, "")["live"]
+    assert engine_check.check_part(found, "")["header"]["label"] == "LIVE"
     engine.extra = 64
     other, _ = engine_check.allocate(128, 8)
     assert other is not None and other.allocated != other.formula.value
@@ -322,6 +323,19 @@ def test_an_engine_that_says_no_is_one_sentence(monkeypatch: pytest.MonkeyPatch)
     assert found is None and "busy" in said
     monkeypatch.setattr(engine_process, "client", lambda: None)
     assert engine_check.allocate(512, 16)[1]
+
+
+def test_a_model_that_the_catalogue_does_not_know_is_sized_as_its_engine_describes_it() -> None:
+    header = {
+        "label": "LIVE",
+        "source": {"model": "somebody-s", "dtype": "bfloat16"},
+        "scenario": {"engine": {"num_blocks": 10, "block_size": 4}},
+        "kv_cache_bytes": 2 * 6 * 2 * 32 * 2 * 40,
+    }
+    assert engine_check.of_header(header) is None
+    described = {"num_hidden_layers": 6, "num_key_value_heads": 2, "head_dim": 32}
+    found = engine_check.of_header(header, described)
+    assert found is not None and found.formula.value == found.allocated
 
 
 @pytest.mark.parametrize("missing", ["kv_cache_bytes", "source"])

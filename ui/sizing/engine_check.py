@@ -9,17 +9,15 @@ from typing import Any
 
 from core.client import EngineRefusedError, EngineUnreachableError
 from core.errors import KVScopeError
-from core.sizing import catalog, kv
+from core.sizing import catalog, compare, kv
+from core.sizing.geometry import ModelSpec
 from core.sizing.result import Result
 from ui import engine_process, runs, status
 from ui.sizing.shown import Json, figure
 
 RECORDED = "kv_pool_512"
-CATALOGUE = {"smollm2-135m-instruct": "smollm2-135m-instruct"}
-"""Models that the engine runs → their names in the sizing catalogue."""
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 BLOCKS, SIZES = (64, 128, 256, 512), (4, 8, 16)
-WAIT_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -35,17 +33,18 @@ class Checked:
     dtype: str
 
 
-def of_header(header: Json) -> Checked | None:
-    """What a run's header says of its pool; None where it has none, or of a model that the
-    catalogue does not know."""
+def of_header(header: Json, described: Json | None = None) -> Checked | None:
+    """What a run's header says of its pool; None where it does not, or where the shape of its model
+    is known neither to the catalogue nor by `described` (the engine's own word, of `/models`)."""
     allocated = header.get("kv_cache_bytes")
     source = header.get("source") or {}
-    name, dtype = CATALOGUE.get(str(source.get("model"))), DTYPES.get(str(source.get("dtype")))
-    if allocated is None or name is None or dtype is None:
+    dtype = DTYPES.get(str(source.get("dtype")))
+    spec = _model(str(source.get("model")), described)
+    if allocated is None or dtype is None or spec is None:
         return None
     engine = header["scenario"]["engine"]
     blocks, size = engine["num_blocks"], engine["block_size"]
-    formula = kv.kv_bytes_sequence(catalog.get(name), blocks * size, dtype)
+    formula = kv.kv_bytes_sequence(spec, blocks * size, dtype)
     kept = ("label", "source", "recorded_at", "revision")
     return Checked(
         {key: header[key] for key in kept if key in header},
@@ -55,6 +54,21 @@ def of_header(header: Json) -> Checked | None:
         formula,
         dtype,
     )
+
+
+def _model(name: str, described: Json | None) -> ModelSpec | None:
+    """The model's geometry: of the catalogue's config, else as the engine describes it."""
+    if name in catalog.entries():
+        return catalog.get(name)
+    if described is None:
+        return None
+    shape = {
+        "attention": "gqa",
+        "n_layers": described["num_hidden_layers"],
+        "n_kv_heads": described["num_key_value_heads"],
+        "d_head": described["head_dim"],
+    }
+    return compare.side(shape, "engine").model
 
 
 @lru_cache(maxsize=1)
@@ -76,9 +90,11 @@ def allocate(blocks: Any, size: Any) -> tuple[Checked | None, str]:
     client = engine_process.client()
     if client is None:
         return None, engine_process.seen().message or "No engine answers now."
+    described = next(iter(engine_process.seen().models), None)
     scenario = {
+        "schema": "scenario/1",
         "name": "A pool to measure",
-        "model": status.DEFAULT_MODEL,
+        "model": described["id"] if described else status.DEFAULT_MODEL,
         "engine": {"num_blocks": blocks, "block_size": size, "max_model_len": 16},
         "requests": [{"id": "A", "prompt_tokens": [0], "max_tokens": 1}],
     }
@@ -86,12 +102,13 @@ def allocate(blocks: Any, size: Any) -> tuple[Checked | None, str]:
         with client.scenario(scenario) as stream:
             for kind, value in stream:
                 if kind == "header":
-                    found = of_header(value)
+                    found = of_header(value, described)
                     return found, "" if found else "The engine did not say what its pool takes."
                 if kind == "end":
                     return None, str(value.get("message") or "The engine ended the run.")
     except EngineRefusedError as exc:
-        return None, f"The engine is busy: {exc}"
+        word = "is busy" if exc.status in (429, 503) else "refused this pool"
+        return None, f"The engine {word}: {exc}."
     except EngineUnreachableError:
         return None, "The engine does not answer now."
     return None, "The engine ended the run."
@@ -99,7 +116,7 @@ def allocate(blocks: Any, size: Any) -> tuple[Checked | None, str]:
 
 def check_part(live: Checked | None, message: str) -> Json:
     """For the instrument. live: what was allocated in this session, if anything was."""
-    there = engine_process.client() is not None
+    there = engine_process.seen().state != "absent"
     found = live or recorded()
     out: Json = {
         "live": there,

@@ -44,6 +44,8 @@ export class Check {
     const row = (name, ...value) => el("tr", "", Object.assign(el("th", "", name), { scope: "row" }), el("td", "n", ...value));
     const [first, ...more] = check.formula.steps;
     const product = more.length === 1 ? `${first[1]} · ${num(check.blocks * check.size)}` : (more.at(-1) ?? first)[1];
+    const status = el("p", "small", check.message);
+    status.setAttribute("role", "status");
     this.body.replaceChildren(
       el(
         "table",
@@ -52,7 +54,7 @@ export class Check {
         el("tbody", "", row(`${num(check.blocks)} blocks of ${num(check.size)}, ${check.dtype}`, product), row("By the formula", opens(check.formula, this.open)), row("Allocated by the engine", `${num(check.allocated)} B`), row("In both units", check.formula.both)),
       ),
       el("p", equal ? "eq" : "ne", icon(equal ? "check" : "warn"), equal ? "Equal to the byte" : `${num(Math.abs(check.allocated - check.formula.value))} B apart`),
-      el("p", "small muted", check.message),
+      status,
     );
   }
 }
