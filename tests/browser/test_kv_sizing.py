@@ -123,6 +123,11 @@ def test_a_config_of_one_s_own_is_sized_and_its_names_are_text(page: Any, app: A
         "<img src=x onerror=window.hurt=1>": 1,
     }
     page.get_by_text("Your config.json").first.click()
+    page.locator("input[type=file]").set_input_files(
+        {"name": "config.json", "mimeType": "application/json", "buffer": b"\xff\xfe{"}
+    )
+    page.get_by_text("This config.json cannot be sized.").wait_for()
+    page.get_by_text("config: is not UTF-8 text").wait_for()
     page.locator(".st-key-ks\\.own\\.text textarea, [class*=ks-own-text] textarea").first.fill(
         json.dumps(config)
     )

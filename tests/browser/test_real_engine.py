@@ -163,6 +163,20 @@ def test_scenario_runs_queue_and_both_end(visitors: Visitors) -> None:
         assert page.locator(".bench .bar .prov.live").is_visible()
 
 
+def test_a_pool_is_allocated_and_takes_what_the_formula_says(visitors: Visitors, live: App) -> None:
+    page = visitors[0].context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{live.url}/kv_sizing")
+    page.get_by_role("combobox", name="Blocks", exact=True).select_option("128")
+    page.get_by_role("button", name="Allocate it").click()
+    page.locator(".check .prov.live").wait_for()
+    text = page.locator(".check").inner_text()
+    assert "128 blocks of" in text and "Equal to the byte" in text
+    sizes = re.findall(r"([\d,]+) B\b", text)
+    assert len(sizes) == 2 and sizes[0] == sizes[1]
+    page.close()
+
+
 def test_a_killed_engine_leaves_the_steps_and_comes_back(visitors: Visitors, live: App) -> None:
     page, _ = visitors
     ask(page, LONG, 256)

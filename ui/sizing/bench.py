@@ -113,6 +113,7 @@ def data(lesson: Lesson, *, present: bool) -> Json:
         "words": words.of(lesson),
         "options": options(),
         "refused": refused,
+        "unlinked": lesson["unlinked"] if place.written(now()) is None else "",
         "seq": state.get(_SEQ, 0),
         "present": present,
     }

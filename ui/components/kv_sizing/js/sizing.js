@@ -103,9 +103,10 @@ export class Sizing {
     for (const name of ["growth", "balance"]) if (data[name]) this.parts[name].update(data[name], data, u);
   }
 
-  said({ model, memory_why: why }) {
+  said({ model, memory_why: why, unlinked }) {
     const lines = [];
     for (const text of model?.warnings ?? []) lines.push(el("p", "warn", icon("warn"), el("span", "", text)));
+    if (unlinked) lines.push(el("p", "warn", icon("warn"), el("span", "", unlinked)));
     if (why) lines.push(el("p", "warn", icon("warn"), el("span", "", why)));
     this.notes.replaceChildren(...lines);
     this.notes.hidden = lines.length === 0;
