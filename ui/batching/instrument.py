@@ -12,20 +12,19 @@ from core.errors import KVScopeError
 from ui.batching import below, place, studies
 from ui.components.gantt import gantt
 from ui.kit import page, states, text
+from ui.kit.address import Address
 from ui.lesson import Lesson
 
 PLACE, NOTICE = "ba.place", "ba.notice"
-_WRITTEN, _SEEN = "ba.written", "ba.seen"
+_SEEN = "ba.seen"
+ADDRESS = Address("ba", place.NAMES)
 
 
 def start() -> None:
     """Take over what the address asks for, if someone has just arrived by it."""
-    state = st.session_state
-    asked = {k: st.query_params[k] for k in place.NAMES if k in st.query_params}
-    if PLACE in state and (not asked or asked == state.get(_WRITTEN)):
-        return
-    state[PLACE], state[NOTICE] = place.read(asked)
-    state[_WRITTEN] = asked
+    asked = ADDRESS.arrived()
+    if asked is not None:
+        st.session_state[PLACE], st.session_state[NOTICE] = place.read(asked)
 
 
 def current() -> dict[str, Any]:
@@ -42,15 +41,7 @@ def change(**values: Any) -> None:
 
 def _write() -> None:
     """Put the present place into the address."""
-    wanted = place.written(current())
-    params = st.query_params
-    for name in place.NAMES:
-        if name in wanted:
-            if params.get(name) != wanted[name]:
-                params[name] = wanted[name]
-        elif name in params:
-            del params[name]
-    st.session_state[_WRITTEN] = wanted
+    ADDRESS.write(place.written(current()))
 
 
 def _segments(name: str, label: str, options: Mapping[Any, str]) -> None:

@@ -16,6 +16,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ui.kit import address
+
 STUDIES = {
     "policies": "Static or continuous",
     "arrivals": "Arrivals",
@@ -96,20 +98,8 @@ def _value(name: str, raw: str) -> Any:
 
 def read(params: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
     """Where the address stands, defaults filled in, and a sentence about what it asks in vain."""
-    place = dict(DEFAULTS)
-    refused = []
-    for name in NAMES:
-        if name not in params:
-            continue
-        value = _value(name, params[name])
-        if value is None:
-            refused.append(name)
-        else:
-            place[name] = value
-    if not refused:
-        return place, None
-    what = " and ".join(refused)
-    return place, f"This link's {what} cannot be shown here, so it was left out."
+    found, notice = address.sort(params, NAMES, _value)
+    return {**DEFAULTS, **found}, notice
 
 
 def written(place: Mapping[str, Any]) -> dict[str, str]:

@@ -7,9 +7,11 @@ import streamlit as st
 from ui.claims import ledger, place, votes
 from ui.components.ledger import answers, list_claims
 from ui.kit import store
+from ui.kit.address import Address
 
 PLACE, NOTICE, BALLOT, OPEN = "claims.place", "claims.notice", "claims.ballot", "claims.open"
-_WRITTEN, _LIST, _WISH = "claims.written", "claims.list", "claims.wish"
+_LIST, _WISH = "claims.list", "claims.wish"
+ADDRESS = Address("claims", place.NAMES)
 
 
 def ballot() -> votes.Ballot:
@@ -21,13 +23,13 @@ def ballot() -> votes.Ballot:
 def start() -> None:
     """Take over what the address asks for, if someone has just arrived by it."""
     state = st.session_state
-    asked = {name: st.query_params[name] for name in place.NAMES if name in st.query_params}
-    if PLACE in state and (not asked or asked == state.get(_WRITTEN)):
+    asked = ADDRESS.arrived()
+    if asked is None:
         return
     found, state[NOTICE] = place.read(asked)
     state[BALLOT] = votes.Ballot(ballot().cast, all="show" in found)
     state[OPEN] = found.get("claim")
-    state[PLACE], state[_WRITTEN] = found, asked
+    state[PLACE] = found
 
 
 def wish(id: str) -> None:
@@ -71,17 +73,9 @@ def draw(*, present: bool) -> None:
 
 
 def _write_address(said: object) -> None:
-    state = st.session_state
-    wanted = place.written(said if said is not None else state[PLACE])
+    wanted = place.written(said if said is not None else st.session_state[PLACE])
     if ballot().all:
         wanted["show"] = "all"
     else:
         wanted.pop("verdict", None)
-    if wanted == state[_WRITTEN]:
-        return
-    state[_WRITTEN] = wanted
-    for name in place.NAMES:
-        if name in wanted:
-            st.query_params[name] = wanted[name]
-        elif name in st.query_params:
-            del st.query_params[name]
+    ADDRESS.write(wanted)

@@ -15,6 +15,7 @@ from typing import Final
 
 from core.sizing.claims import VERDICTS
 from ui.claims import ledger
+from ui.kit import address
 
 NAMES: Final = ("claim", "q", "topic", "source", "mine", "verdict", "show")
 MINE: Final = ("open", "voted", "agree", "differ")
@@ -39,15 +40,12 @@ def _fits(name: str, raw: object) -> bool:
 
 def read(params: Mapping[str, str]) -> tuple[dict[str, str], str | None]:
     """What the address asks for, and a sentence about what it asks in vain."""
-    given = {name: params[name] for name in NAMES if name in params}
-    place = {name: raw for name, raw in given.items() if _fits(name, raw)}
-    if "verdict" in place and "show" not in place:
-        del place["verdict"]  # to list by verdict would tell each one before the vote
-    refused = [name for name in given if name not in place]
-    if not refused:
-        return place, None
-    what = " and ".join(refused)
-    return place, f"This link's {what} cannot be shown here, so it was left out."
+    told = params.get("show") == "all"  # to list by verdict would tell each one before the vote
+
+    def value(name: str, raw: str) -> str | None:
+        return raw if _fits(name, raw) and (told or name != "verdict") else None
+
+    return address.sort(params, NAMES, value)
 
 
 def written(place: object) -> dict[str, str]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
+from ui.kit import address
 from ui.numbers import sheet
 
 NAMES: Final = ("number", "group", "cover")
@@ -30,13 +31,7 @@ def _allowed() -> dict[str, frozenset[str]]:
 
 def read(params: Mapping[str, str]) -> tuple[dict[str, str], str | None]:
     """What the address asks for, and a sentence about what it asks in vain."""
-    given = {name: params[name] for name in NAMES if name in params}
-    place = {name: raw for name, raw in given.items() if raw in _allowed()[name]}
-    refused = [name for name in given if name not in place]
-    if not refused:
-        return place, None
-    what = " and ".join(refused)
-    return place, f"This link's {what} cannot be shown here, so it was left out."
+    return address.sort(params, NAMES, lambda name, raw: raw if raw in _allowed()[name] else None)
 
 
 def written(place: object) -> dict[str, str]:

@@ -6,11 +6,13 @@ import streamlit as st
 
 from ui.components.live_run import live_run
 from ui.kit import page
+from ui.kit.address import Address
 from ui.lesson import Lesson
 from ui.prefill import data, place
 
 PLACE, NOTICE, MEASURED = "pd.place", "pd.notice", "pd.measured"
-_WRITTEN, _SEEN, _WISH = "pd.written", "pd.seen", "pd.wish"
+_SEEN, _WISH = "pd.seen", "pd.wish"
+ADDRESS = Address("pd", place.NAMES)
 
 
 def run_experiment(name: str) -> None:
@@ -21,12 +23,9 @@ def run_experiment(name: str) -> None:
 
 def _start() -> None:
     """Take over what the address asks for, if someone has just arrived by it."""
-    state = st.session_state
-    asked = {k: st.query_params[k] for k in place.NAMES if k in st.query_params}
-    if PLACE in state and (not asked or asked == state.get(_WRITTEN)):
-        return
-    state[PLACE], state[NOTICE] = place.read(asked)
-    state[_WRITTEN] = asked
+    asked = ADDRESS.arrived()
+    if asked is not None:
+        st.session_state[PLACE], st.session_state[NOTICE] = place.read(asked)
 
 
 def draw(words: Lesson, *, present: bool) -> None:
@@ -45,13 +44,8 @@ def _instrument(words: Lesson, *, present: bool) -> None:
     shown = live_run({**given, "wish": state.get(_WISH)}, key="live_run")
     page.follow_present(shown.present, present)
     wanted = place.written(shown.get("place"))
-    if wanted and wanted != state.get(_WRITTEN):
-        state[_WRITTEN] = wanted
-        for name in place.NAMES:
-            if name in wanted:
-                st.query_params[name] = wanted[name]
-            elif name in st.query_params:
-                del st.query_params[name]
+    if wanted:
+        ADDRESS.write(wanted)
     measured = shown.get("measured")
     # The component keeps its last report: only a new one counts.
     if measured is not None and measured != state.get(_SEEN):

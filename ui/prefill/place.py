@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ui.kit import address
 from ui.prefill.modelled import SHOWN
 
 EXPERIMENTS = ("double", "batch", "cache")
@@ -47,20 +48,7 @@ def _value(name: str, raw: str) -> Any:
 
 def read(params: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
     """What the address asks for, and a sentence about what it asks in vain."""
-    place: dict[str, Any] = {}
-    refused = []
-    for name in NAMES:
-        if name not in params:
-            continue
-        value = _value(name, params[name])
-        if value is None:
-            refused.append(name)
-        else:
-            place[name] = value
-    if not refused:
-        return place, None
-    what = " and ".join(refused)
-    return place, f"This link's {what} cannot be shown here, so it was left out."
+    return address.sort(params, NAMES, _value)
 
 
 def written(place: object) -> dict[str, str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from core.workloads_prefix import KINDS, LEAF_BLOCKS, Knobs
 from ui import links
+from ui.kit import address
 
 STUDIES = ("watch", "yours", "evict", "time")
 BLOCKS = (1, 2, 4, 8, 16)
@@ -117,20 +118,8 @@ def _value(name: str, raw: str) -> Any:
 
 def read(params: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
     """Where the address stands, all names filled, and a sentence about what it asks in vain."""
-    place = dict(DEFAULTS)
-    refused = []
-    for name in NAMES:
-        if name not in params:
-            continue
-        value = _value(name, params[name])
-        if value is None:
-            refused.append(name)
-        else:
-            place[name] = value
-    if not refused:
-        return place, None
-    what = " and ".join(refused)
-    return place, f"This link's {what} cannot be shown here, so it was left out."
+    found, notice = address.sort(params, NAMES, _value)
+    return {**DEFAULTS, **found}, notice
 
 
 def turns_at(work: str, knob: str) -> bool:

@@ -8,22 +8,22 @@ import streamlit as st
 
 from ui.components.prefix_view import prefix_view
 from ui.kit import page
+from ui.kit.address import Address
 from ui.prefix import place
 from ui.prefix.pairs import Pair
 
 PLACE, NOTICE = "px.place", "px.notice"
-_WRITTEN, _SEEN, _AT = "px.written", "px.seen", "px.at"
+_SEEN, _AT = "px.seen", "px.at"
+ADDRESS = Address("px", place.NAMES)
 
 
 def start() -> None:
     """Take over what the address asks for, if someone has just arrived by it."""
     state = st.session_state
-    asked = {k: st.query_params[k] for k in place.NAMES if k in st.query_params}
-    if PLACE in state and (not asked or asked == state.get(_WRITTEN)):
-        return
-    state[PLACE], state[NOTICE] = place.read(asked)
-    state[_AT] = None
-    state[_WRITTEN] = asked
+    asked = ADDRESS.arrived()
+    if asked is not None:
+        state[PLACE], state[NOTICE] = place.read(asked)
+        state[_AT] = None
 
 
 def get(name: str) -> Any:
@@ -56,13 +56,7 @@ def follow(name: str) -> None:
 def write() -> dict[str, str]:
     """Put the place into the address; what was put there."""
     wanted = place.written(st.session_state[PLACE])
-    for name in place.NAMES:
-        if name in wanted:
-            if st.query_params.get(name) != wanted[name]:
-                st.query_params[name] = wanted[name]
-        elif name in st.query_params:
-            del st.query_params[name]
-    st.session_state[_WRITTEN] = wanted
+    ADDRESS.write(wanted)
     return wanted
 
 
