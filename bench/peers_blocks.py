@@ -103,7 +103,7 @@ def compare(pythons: dict[str, str | None]) -> None:
 
 def _compare(title: str, ours: Worker, peer: Worker) -> None:
     print(f"\n{title}, version {peer.version}; median of {REPEATS} (range), taking turns")
-    print(f"{'':<42}{'ours':>24}{'theirs':>24}   theirs / ours")
+    print(f"{'':<42}{'ours':>26}{'theirs':>26}   theirs / ours")
     for operation in peer.operations:
         samples = alternate(
             {
@@ -114,4 +114,4 @@ def _compare(title: str, ours: Worker, peer: Worker) -> None:
         own, their = (Timing.of(samples[who]) for who in ("ours", "theirs"))
         scale, unit = (1e9, "ns") if own.median < 1e-5 else (1e6, "µs")
         times = ratio(samples["theirs"], samples["ours"]).show(1, "×", 2)
-        print(f"{operation:<42}{own.show(scale, unit):>24}{their.show(scale, unit):>24}   {times}")
+        print(f"{operation:<42}{own.show(scale, unit):>26}{their.show(scale, unit):>26}   {times}")

@@ -5,8 +5,9 @@ repository unless NAME is "ours". It says what it is in one JSON line, then read
 operation from each line of standard input and answers with the seconds per unit.
 
 Blocks and pages have 16 tokens. In a pool a look-up has its keys at hand, as both engines compute
-a request's keys once. A tree is asked by token ids, held as each engine holds a request's (ours in
-an array, theirs in a list): 32 prompts of 1,024 tokens, of which the first 512 are shared by all.
+a request's keys once. A tree is asked by token ids in an array, as both engines hold
+them: 32 prompts of 1,024 tokens, of which the first 512 are shared by all. Both evict 512
+tokens at a time, for SGLang frees whole leaves.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def ours() -> dict[str, Callable[[], Work]]:
         def work() -> int:
             for _ in range(count):
                 kv.cache.evict()
-            return count
+            return NUM_PROMPTS // 2
 
         return work
 
@@ -137,7 +138,7 @@ def ours() -> dict[str, Callable[[], Work]]:
         "find, take and free 64 cached, per block": hit,
         "insert 1,024 tokens into the tree": tree_insert,
         "match 1,024 tokens in the tree": tree_match,
-        "evict from the tree, per block": tree_evict,
+        "evict 512 tokens from the tree": tree_evict,
     }
 
 
@@ -191,56 +192,62 @@ def vllm() -> dict[str, Callable[[], Work]]:
 
 def sglang() -> dict[str, Callable[[], Work]]:
     import torch
-    from sglang.srt.mem_cache.radix_cache import RadixCache
+    from sglang.srt.mem_cache.base_prefix_cache import EvictParams, InsertParams, MatchPrefixParams
+    from sglang.srt.mem_cache.radix_cache import RadixCache, RadixKey
 
     torch.set_num_threads(1)
-    allocator = SimpleNamespace(device=torch.device("cpu"), free=lambda slots: None)
+
+    def ignore(*_: Any, **__: Any) -> None:
+        """Slots that come back need no place: only the tree is measured."""
+
+    allocator = SimpleNamespace(device=torch.device("cpu"), free=ignore, free_segment=ignore)
+    slots = torch.arange(LENGTH)
+    keys = [RadixKey(array("q", prompt)) for prompt in PROMPTS]
 
     def tree(num_prompts: int) -> Any:
-        cache = RadixCache(None, allocator, page_size=BLOCK_SIZE)
-        for prompt in PROMPTS[:num_prompts]:
-            cache.insert(prompt, slots)
+        cache = RadixCache.create_simulated(mock_allocator=allocator, page_size=BLOCK_SIZE)
+        for key in keys[:num_prompts]:
+            cache.insert(InsertParams(key=key, value=slots))
         return cache
-
-    slots = torch.arange(LENGTH)
 
     def tree_insert() -> Work:
         cache = tree(0)
 
         def work() -> int:
-            for prompt in PROMPTS[:16]:
-                cache.insert(prompt, slots)
+            for key in keys[:16]:
+                cache.insert(InsertParams(key=key, value=slots))
             return 16
 
         return work
 
     def tree_match() -> Work:
         cache = tree(NUM_PROMPTS)
-        assert len(cache.match_prefix(PROMPTS[3])[0]) == LENGTH, "the prompts are cached"
+        found = cache.match_prefix(MatchPrefixParams(key=keys[3]))
+        assert found.device_prefix_len == LENGTH, "the prompts are cached"
 
         def work() -> int:
             for _ in range(20):
-                for prompt in PROMPTS:
-                    cache.match_prefix(prompt)
+                for key in keys:
+                    cache.match_prefix(MatchPrefixParams(key=key))
             return 20 * NUM_PROMPTS
 
         return work
 
     def tree_evict() -> Work:
         cache = tree(NUM_PROMPTS)
-        tokens = (LENGTH - SHARED) * NUM_PROMPTS // 2
 
         def work() -> int:
-            for _ in range(tokens // BLOCK_SIZE):
-                cache.evict(BLOCK_SIZE)
-            return tokens // BLOCK_SIZE
+            for _ in range(NUM_PROMPTS // 2):
+                cache.evict(EvictParams(num_tokens=LENGTH - SHARED))
+            assert cache.total_size() == SHARED + NUM_PROMPTS // 2 * (LENGTH - SHARED)
+            return NUM_PROMPTS // 2
 
         return work
 
     return {
         "insert 1,024 tokens into the tree": tree_insert,
         "match 1,024 tokens in the tree": tree_match,
-        "evict from the tree, per block": tree_evict,
+        "evict 512 tokens from the tree": tree_evict,
     }
 
 
