@@ -86,6 +86,14 @@ def test_the_page_says_what_a_link_asks_in_vain(open_page: Open) -> None:
     assert at.session_state[bench.PLACE] == replace(DEFAULT, bs=8)
 
 
+def test_the_address_comes_back_with_the_page(open_page: Open) -> None:
+    at = open_page("kv_sizing", n="7", ctx="512")
+    del at.query_params["n"], at.query_params["ctx"]  # as a link of the sidebar does
+    at.run()
+    assert at.session_state[bench.PLACE] == replace(DEFAULT, n=7, ctx=512)
+    assert at.query_params["n"] in ("7", ["7"]) and at.query_params["ctx"] in ("512", ["512"])
+
+
 def test_a_link_to_what_cannot_be_laid_out_shows_the_first_example(open_page: Open) -> None:
     at = open_page("kv_sizing", model="llama-2-13b", gpus="16")
     assert not at.exception

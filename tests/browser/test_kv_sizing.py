@@ -55,6 +55,17 @@ def test_a_slider_moves_every_figure_and_the_address(page: Any, app: App) -> Non
     other.close()
 
 
+def test_what_cannot_be_is_said_and_the_control_goes_back(page: Any, app: App) -> None:
+    _open(page, app, "model=llama-2-13b")
+    count = page.get_by_role("combobox", name="How many")
+    count.select_option("16")
+    page.get_by_text("40 KV heads do not divide over 16 GPUs").wait_for()
+    assert count.input_value() == "8"
+    count.select_option("4")
+    page.get_by_role("button", name="All 4").wait_for()
+    assert not page.locator(".refused").is_visible()
+
+
 def test_the_newest_of_many_movements_is_what_stands(page: Any, app: App) -> None:
     _open(page, app)
     slider = page.get_by_role("slider", name="Sequences at once")

@@ -57,6 +57,7 @@ def _take() -> None:
         state[_REFUSED] = f"This cannot be: {exc}."
     else:
         go(wanted)
+        state[NOTICE] = None
 
 
 def draw(lesson: Lesson, *, present: bool) -> None:
@@ -87,9 +88,9 @@ def _write() -> None:
     wanted = place.written(now())
     if wanted is None:  # too long a config for a link: what else there is
         wanted = place.written(Place(**{**vars(now()), "own": ""})) or {}
-    if wanted == state.get(_WRITTEN):
-        return
     state[_WRITTEN] = wanted
+    if wanted == {name: st.query_params[name] for name in place.NAMES if name in st.query_params}:
+        return
     for name in place.NAMES:
         if name in wanted:
             st.query_params[name] = wanted[name]

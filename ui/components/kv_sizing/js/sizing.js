@@ -64,7 +64,6 @@ export class Sizing {
     this.controls.update(data, { keep: this.pending !== null || data.seq < this.seq });
     this.refused.textContent = data.refused ?? "";
     this.refused.hidden = !data.refused;
-    this.below.classList.toggle("stale", Boolean(data.refused));
     const text = JSON.stringify(data);
     if (text !== this.drawn) {
       this.drawn = text; // what is the same is not drawn again: it may have the focus
