@@ -62,8 +62,9 @@ def test_what_cannot_be_is_said_and_the_control_goes_back(page: Any, app: App) -
     page.get_by_text("40 KV heads do not divide over 16 GPUs").wait_for()
     assert count.input_value() == "8"
     count.select_option("4")
-    page.get_by_role("button", name="All 4").wait_for()
-    assert not page.locator(".refused").is_visible()
+    page.get_by_role("button", name="All 4", exact=True).wait_for()
+    page.wait_for_url(re.compile(r"[?&]gpus=4(&|$)"))
+    page.locator(".refused").wait_for(state="hidden")
 
 
 def test_the_newest_of_many_movements_is_what_stands(page: Any, app: App) -> None:
