@@ -195,18 +195,6 @@ def test_a_killed_engine_leaves_the_steps_and_comes_back(visitors: Visitors, liv
     assert page.locator(".bench .bar .prov.live").is_visible() and len(steps(page)) <= 4
 
 
-def test_a_pool_is_allocated_and_takes_what_the_formula_says(visitors: Visitors, live: App) -> None:
-    page, _ = visitors
-    page.goto(f"{live.url}/kv_sizing")
-    page.get_by_role("combobox", name="Blocks", exact=True).select_option("128")
-    page.get_by_role("button", name="Allocate it").click()
-    page.locator(".check .prov.live").wait_for()
-    text = page.locator(".check").inner_text()
-    assert "128 blocks of" in text and "Equal to the byte" in text
-    sizes = re.findall(r"([\d,]+) B\b", text)
-    assert len(sizes) == 2 and sizes[0] == sizes[1]
-
-
 def engine_of(app: App) -> int:
     """The process id of the engine that the app has started."""
     tasks = Path(f"/proc/{app.pid}/task").iterdir()

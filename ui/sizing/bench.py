@@ -10,6 +10,7 @@ import streamlit as st
 from core.sizing.errors import SizingError
 from ui.components.kv_sizing import kv_sizing
 from ui.kit import page
+from ui.kit.address import Address
 from ui.lesson import Lesson
 from ui.sizing import curves, engine_check, figures, place, ways, words
 from ui.sizing.options import options
@@ -17,7 +18,8 @@ from ui.sizing.place import Place
 from ui.sizing.shown import Json
 
 KEY, PLACE, NOTICE = "kv_sizing", "ks.place", "ks.notice"
-_WRITTEN, _SEQ, _REFUSED = "ks.written", "ks.seq", "ks.refused"
+_SEQ, _REFUSED = "ks.seq", "ks.refused"
+ADDRESS = Address("ks", place.NAMES)
 _CHECKED, _SAID = "ks.checked", "ks.said"
 
 
@@ -35,12 +37,10 @@ def go(to: Place) -> None:
 
 def _start() -> None:
     """Take over what the address asks for, if someone has just arrived by it."""
-    state = st.session_state
-    asked = {k: st.query_params[k] for k in place.NAMES if k in st.query_params}
-    if PLACE in state and (not asked or asked == state.get(_WRITTEN)):
-        return
-    state[PLACE], state[NOTICE] = place.read(asked)
-    state[_WRITTEN], state[_REFUSED] = asked, ""
+    state, asked = st.session_state, ADDRESS.arrived()
+    if asked is not None:
+        state[PLACE], state[NOTICE] = place.read(asked)
+        state[_REFUSED] = ""
 
 
 def _take() -> None:
@@ -84,18 +84,10 @@ def _instrument(lesson: Lesson, *, present: bool) -> None:
 
 def _write() -> None:
     """The place into the address, where it has changed."""
-    state = st.session_state
     wanted = place.written(now())
     if wanted is None:  # too long a config for a link: what else there is
         wanted = place.written(Place(**{**vars(now()), "own": ""})) or {}
-    state[_WRITTEN] = wanted
-    if wanted == {name: st.query_params[name] for name in place.NAMES if name in st.query_params}:
-        return
-    for name in place.NAMES:
-        if name in wanted:
-            st.query_params[name] = wanted[name]
-        elif name in st.query_params:
-            del st.query_params[name]
+    ADDRESS.write(wanted)
 
 
 def data(lesson: Lesson, *, present: bool) -> Json:

@@ -21,6 +21,7 @@ from typing import Any
 from core.sizing import catalog, config_json, gpus
 from core.sizing.errors import SizingError
 from ui import links
+from ui.kit import address
 
 KV_FORMATS = {
     "bf16": "BF16",
@@ -142,21 +143,8 @@ def value_of(name: str, raw: str) -> Any:
 
 def read(params: Mapping[str, str]) -> tuple[Place, str | None]:
     """What the address asks for, and a sentence about what it asks in vain."""
-    found: dict[str, Any] = {}
-    refused = []
-    for name in NAMES:
-        if name not in params:
-            continue
-        value = value_of(name, params[name])
-        if value is None:
-            refused.append(name)
-        else:
-            found[_FIELD.get(name, name)] = value
-    place = Place(**found)
-    if not refused:
-        return place, None
-    what = " and ".join(refused) if len(refused) < 3 else ", ".join(refused)
-    return place, f"This link's {what} cannot be shown here, so it was left out."
+    found, notice = address.sort(params, NAMES, value_of)
+    return Place(**{_FIELD.get(name, name): value for name, value in found.items()}), notice
 
 
 def taken(place: Place, sent: object) -> Place:
