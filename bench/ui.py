@@ -234,15 +234,19 @@ def _presses(page: Any, count: int) -> Figure:
     return replace(figure, target="≤ two frames of 60 Hz")
 
 
+STATUS = "/engine/status"
+
+
 class Traffic:
-    """What a page sends and receives: websocket frames and requests."""
+    """What a page sends and receives: websocket frames and requests. The sidebar's look for an
+    engine is not of it: it comes by the clock, whatever is done on the page."""
 
     def __init__(self) -> None:
         self.seen = 0
 
     def watch(self, page: Any) -> None:
         """From before its navigation: a websocket is only seen as it opens."""
-        page.on("request", self._count)
+        page.on("request", lambda asked: asked.url.endswith(STATUS) or self._count(asked))
         page.on("websocket", self._socket)
 
     def _socket(self, socket: Any) -> None:
