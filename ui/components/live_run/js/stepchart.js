@@ -97,7 +97,7 @@ export class StepChart {
   line(root, v, words, x0, x1, y, u) {
     if (v === null) return;
     svg("line", { x1: x0, x2: x1, y1: y(v), y2: y(v), class: "target" }, root);
-    svg("text", { x: x1, y: y(v) - 5 * u, "text-anchor": "end", class: "n" }, root).textContent = `${words} ${num(Math.round(v))} ms`;
+    svg("text", { x: x1, y: y(v) - 5 * u, "text-anchor": "end", class: "n halo" }, root).textContent = `${words} ${num(Math.round(v))} ms`;
   }
 
   describe() {
