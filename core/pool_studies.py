@@ -6,11 +6,12 @@ The requests stay; what differs is the memory that serves them, so that two runs
 from __future__ import annotations
 
 import dataclasses
-import random
+from random import Random
 from typing import Literal
 
 from core.errors import ScenarioError
 from core.scenario import RequestSpec, Scenario
+from core.workload import draw
 
 BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 LARGE = 4_096
@@ -37,15 +38,19 @@ def with_block_size(scenario: Scenario, block_size: int) -> Scenario | None:
 def both_allocators(
     scenario: Scenario, reserve: Literal["request", "max_model_len"]
 ) -> tuple[Scenario, Scenario]:
-    """(paged, contiguous): same requests, same pool, no prefix cache in either, so that they differ
-    in nothing but the way memory is given out.
+    """(paged, contiguous): same requests, same pool, no prefix cache and no watermark in either, so
+    that they differ in nothing but the way memory is given out: a reservation has no watermark.
 
     Raises ScenarioError for what a contiguous reservation cannot hold (n > 1, forks, beams).
     """
 
     def under(allocator: Literal["paged", "contiguous"], name: str) -> Scenario:
         engine = dataclasses.replace(
-            scenario.engine, allocator=allocator, prefix_cache="off", reserve=reserve
+            scenario.engine,
+            allocator=allocator,
+            prefix_cache="off",
+            watermark=0.0,
+            reserve=reserve,
         )
         changed = dataclasses.replace(scenario, name=name, engine=engine)
         return Scenario.from_dict(changed.to_dict())
@@ -62,7 +67,7 @@ def pool_scenario(num_blocks: int, seed: int = 0) -> Scenario:
     """
     if num_blocks < 64:
         raise ScenarioError("num_blocks", f"{num_blocks} is too small a pool for this workload")
-    rng = random.Random(f"pool {num_blocks} {seed}")
+    rng = Random(f"pool {num_blocks} {seed}")
     large = num_blocks > LARGE
     block_size = 2 if large else 16
     # A small pool is asked for more than it has; a large one for what a browser can hold of it.
@@ -72,16 +77,16 @@ def pool_scenario(num_blocks: int, seed: int = 0) -> Scenario:
     system = [1_000 + i for i in range(mean // 4)]
     requests = []
     for i in range(count):
-        length = rng.randint(mean // 2, mean * 3 // 2)
+        length = draw(rng, mean // 2, mean * 3 // 2)
         shared = system if i % 2 == 0 else []
         # Ids tell who wrote what: no two requests share more than the system prompt.
         own = [10_000 + 2_000 * i + j % 2_000 for j in range(max(8, length - len(shared)))]
         requests.append(
             RequestSpec(
                 id=f"R{i}",
-                arrive_step=i // 4 + rng.randint(0, 2),
+                arrive_step=i // 4 + draw(rng, 0, 2),
                 prompt_tokens=(*shared, *own),
-                max_tokens=rng.randint(12, 60),
+                max_tokens=draw(rng, 12, 60),
                 n=2 if i % 8 == 0 else 1,
             )
         )

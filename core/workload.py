@@ -106,8 +106,8 @@ def mix(
             (c for c, bound in zip(classes, bounds, strict=True) if drawn < bound), classes[-1]
         )
         prompt = [token_ids[i % len(token_ids)]]
-        length, answer = _draw(rng, *chosen["prompt"]), _draw(rng, *chosen["output"])
-        prompt += [token_ids[_draw(rng, 0, len(token_ids) - 1)] for _ in range(length - 1)]
+        length, answer = draw(rng, *chosen["prompt"]), draw(rng, *chosen["output"])
+        prompt += [token_ids[draw(rng, 0, len(token_ids) - 1)] for _ in range(length - 1)]
         request = {
             "id": letters(i),
             "prompt_tokens": prompt,
@@ -144,7 +144,7 @@ def letters(i: int) -> str:
     return name
 
 
-def _draw(rng: Random, low: int, high: int) -> int:
+def draw(rng: Random, low: int, high: int) -> int:
     """A whole number from low … high, each as likely."""
     return low + math.floor(rng.random() * (high - low + 1))
 

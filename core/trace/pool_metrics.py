@@ -21,8 +21,8 @@ class PoolSeries:
 
     held: slots of all blocks in use, each block once. filled: those of them whose keys and values
     are written. free: blocks without a reference, cached ones included. unfit: free blocks that lie
-    in runs too short for every request that waits; 0 while none waits. waiting: entries of the
-    queue. table_entries: of all block tables together.
+    in runs too short for the head of the queue, while that is why it waits; else 0. waiting:
+    entries of the queue. table_entries: of all block tables together.
     """
 
     num_slots: int
@@ -50,8 +50,10 @@ def pool_series(run: Json) -> PoolSeries:
     config = EngineConfig(**run["header"]["scenario"]["engine"])
     needs = _runs_needed(run, config)
     out = PoolSeries(config.num_blocks * config.block_size, [], [], [], [], [], [])
+    reasons: dict[str, str] = {}
     for record in run["steps"]:
         reducer.apply_step(record)
+        reasons |= {e["sequence"]: e["reason"] for e in record["events"] if e["type"] == "waiting"}
         usage = record["usage"]
         held = usage["in_use"] * config.block_size
         out.held.append(held)
@@ -59,8 +61,10 @@ def pool_series(run: Json) -> PoolSeries:
         out.free.append(usage["free"] + usage["cached"])
         out.waiting.append(len(reducer.waiting))
         out.table_entries.append(sum(len(t) for t in reducer.block_tables.values()))
-        wanted = [needs[name] for name in reducer.waiting if name in needs]
-        out.unfit.append(_unfit(reducer.ref_counts, min(wanted)) if wanted else 0)
+        # The head blocks those behind it: what they need does not count.
+        head = reducer.waiting[0] if reducer.waiting else ""
+        short = reasons.get(head) == "no_contiguous_run"
+        out.unfit.append(_unfit(reducer.ref_counts, needs[head]) if short else 0)
     return out
 
 
@@ -82,20 +86,19 @@ def _unwritten(reducer: Reducer, block_size: int) -> int:
 
 
 def _runs_needed(run: Json, config: EngineConfig) -> dict[str, int]:
-    """Blocks that must lie side by side for a request: its reserve; one block where it pages."""
-    needs: dict[str, int] = {}
+    """Blocks that must lie side by side for a request: its reserve. None where memory is paged."""
+    if config.allocator == "paged":
+        return {}
+    if config.reserve == "max_model_len":
+        whole = config.blocks_for(config.max_model_len)
+        return {r["id"]: whole for r in run["header"]["scenario"]["requests"]}
     prompts = run["header"]["prompts"]
-    for request in run["header"]["scenario"]["requests"]:
-        n, name = request.get("n", 1), request["id"]
-        if config.allocator == "paged":
-            blocks = 1
-        elif config.reserve == "max_model_len":
-            blocks = config.blocks_for(config.max_model_len)
-        else:
-            most = config.tokens_at_most(len(prompts[name]), request.get("max_tokens", 8))
-            blocks = config.blocks_for(most)
-        needs |= {name if n == 1 else f"{name}#{i}": blocks for i in range(n)}
-    return needs
+    return {
+        r["id"]: config.blocks_for(
+            config.tokens_at_most(len(prompts[r["id"]]), r.get("max_tokens", 8))
+        )
+        for r in run["header"]["scenario"]["requests"]
+    }
 
 
 def _unfit(ref_counts: list[int], needed: int) -> int:

@@ -91,14 +91,32 @@ def test_a_contiguous_pool_breaks_up(root: Path) -> None:
     assert lives(run)["E"].waited > 0
 
 
-def test_a_free_run_of_just_the_length_fits() -> None:
-    """C needs 2 blocks in a row and waits for a place, not for room: blocks 2 and 3 are free."""
-    engine = {"num_blocks": 4, "max_num_seqs": 1, "allocator": "contiguous", "reserve": "request",
+def test_memory_is_no_reason_of_who_waits_for_a_place() -> None:
+    """C waits for a place, not for room: whatever is free, memory is not what it waits for."""
+    engine = {"num_blocks": 3, "max_num_seqs": 1, "allocator": "contiguous", "reserve": "request",
               "prefix_cache": "off"}  # fmt: skip
     requests = [{"id": name, "prompt_tokens": [1, 2, 3, 4], "max_tokens": 4} for name in "AC"]
     scenario = {"schema": "scenario/1", "engine": engine, "requests": requests}
     series = pool_series(run_of(Scenario.from_dict(scenario)))
-    assert (series.free[0], series.waiting[0], series.unfit[0]) == (2, 1, 0)
+    assert (series.free[0], series.waiting[0], series.unfit[0]) == (1, 1, 0)
+
+
+def test_what_is_free_and_too_short_for_the_head_is_no_use_to_those_behind_it() -> None:
+    """A has ended, its 2 blocks are free, B holds the others. C needs 6 in a row and waits; D needs
+    2 and would fit, but stands behind C. When B ends there are just the 6 that C needs."""
+    engine = {"num_blocks": 6, "allocator": "contiguous", "reserve": "request",
+              "prefix_cache": "off"}  # fmt: skip
+    sizes = {"A": (4, 4, 0), "B": (4, 12, 0), "C": (8, 16, 4), "D": (4, 4, 4)}
+    requests = [
+        {"id": name, "prompt_tokens": [1] * prompt, "max_tokens": answer, "arrive_step": step}
+        for name, (prompt, answer, step) in sizes.items()
+    ]
+    scenario = {"schema": "scenario/1", "engine": {**engine, "block_size": 4}, "requests": requests}
+    run = run_of(Scenario.from_dict(scenario))
+    series = pool_series(run)
+    assert (series.free[4], series.waiting[4], series.unfit[4]) == (2, 2, 2)
+    assert (series.free[11], series.waiting[11], series.unfit[11]) == (6, 2, 0)
+    assert max(series.unfit[:4]) == 0
 
 
 def test_paged_and_contiguous_on_the_same_requests(root: Path) -> None:
@@ -113,6 +131,18 @@ def test_paged_and_contiguous_on_the_same_requests(root: Path) -> None:
     for record, wasted in zip(one["steps"], pool_series(one).wasted, strict=True):
         assert wasted <= 4 * (size - 1), record["step"]
     assert pool_summary(one).waste < pool_summary(other).waste
+
+
+def test_a_watermark_holds_back_neither_of_the_two() -> None:
+    """A reservation has no watermark: with one for the pages alone they would be slowed by it."""
+    engine = {"num_blocks": 9, "block_size": 4, "watermark": 0.5}
+    requests = [{"id": name, "prompt_tokens": [1] * 7, "max_tokens": 2} for name in "ABC"]
+    scenario = {"schema": "scenario/1", "engine": engine, "requests": requests}
+    given_scenario = Scenario.from_dict(scenario)
+    assert lives(run_of(given_scenario))["C"].waited > 0
+    for one in both_allocators(given_scenario, "request"):
+        assert one.engine.watermark == 0
+        assert [life.waited for life in lives(run_of(one)).values()] == [0, 0, 0]
 
 
 def test_what_a_reservation_cannot_hold_is_refused(root: Path) -> None:
@@ -199,6 +229,17 @@ def test_a_pool_of_any_size_is_well_used(num_blocks: int) -> None:
     assert "request_rejected" not in kinds
     if num_blocks <= 4_096:
         assert {"block_evicted", "block_shared"} <= kinds
+
+
+def test_a_seed_means_the_same_pool_everywhere() -> None:
+    """Written down: a link holds the number of blocks alone, and `Random.random` is all that Python
+    promises to keep."""
+    drawn = [(r.arrive_step, len(r.prompt_tokens or ()), r.max_tokens)
+             for r in pool_scenario(256).requests]  # fmt: skip
+    assert drawn == [
+        (0, 449, 13), (0, 338, 26), (1, 344, 49), (0, 386, 58), (3, 421, 52),
+        (1, 763, 25), (1, 299, 16), (2, 540, 60), (3, 591, 47), (3, 446, 40),
+    ]  # fmt: skip
 
 
 def test_a_tiny_pool_has_no_workload() -> None:
