@@ -38,25 +38,28 @@ class ActionError(KVScopeError):
 class Alive:
     """A sequence that waits or runs after a step. request: its id in the scenario.
 
-    num_outputs: tokens sampled so far. can_fork: it runs, holds blocks and has a token.
+    num_outputs: tokens sampled so far. can_fork: it runs, holds blocks and has a token, and the
+    next step has a place for its copy. full: only the place is missing.
     """
 
     sequence: str
     request: str
     num_outputs: int
     can_fork: bool
+    full: bool
 
 
 @dataclass(slots=True)
 class Span:
     """Steps after which a sequence waits or runs, first … last, and the stretches of them after
-    which it can be forked."""
+    which it can be forked (forks), or could if there were a place for its copy (full)."""
 
     sequence: str
     request: str
     first: int
     last: int
     forks: list[list[int]]
+    full: list[list[int]]
 
 
 def spans(run: Json) -> list[Span]:
@@ -64,15 +67,20 @@ def spans(run: Json) -> list[Span]:
     found: dict[str, Span] = {}
     for step, there in enumerate(_lives(run)):
         for one in there:
-            span = found.setdefault(one.sequence, Span(one.sequence, one.request, step, step, []))
+            new = Span(one.sequence, one.request, step, step, [], [])
+            span = found.setdefault(one.sequence, new)
             span.last = step
-            if not one.can_fork:
-                continue
-            if span.forks and span.forks[-1][1] == step - 1:
-                span.forks[-1][1] = step
-            else:
-                span.forks.append([step, step])
+            if one.can_fork or one.full:
+                _stretch(span.forks if one.can_fork else span.full, step)
     return _in_order(run, list(found.values()))
+
+
+def _stretch(stretches: list[list[int]], step: int) -> None:
+    """Make the last stretch of steps longer, or begin one."""
+    if stretches and stretches[-1][1] == step - 1:
+        stretches[-1][1] = step
+    else:
+        stretches.append([step, step])
 
 
 def alive(run: Json, step: int) -> list[Alive]:
@@ -86,27 +94,46 @@ def alive(run: Json, step: int) -> list[Alive]:
 def _lives(run: Json) -> Iterator[list[Alive]]:
     """Who waits or runs, after each step."""
     reducer = Reducer(run["header"])
+    max_num_seqs = run["header"]["scenario"]["engine"]["max_num_seqs"]
     request_of: dict[str, str] = {}
     arriving: list[str] = []  # a rejection follows the arrival at once
-    for record in run["steps"]:
+    stands_for: dict[str, list[str]] = {}  # who takes n places from its admission, until it forks
+    steps = run["steps"]
+    for record, after in zip(steps, [*steps[1:], {"events": []}], strict=True):
         reducer.apply_step(record)
         for event in record["events"]:
             if event["type"] == "request_arrived":
                 request_of |= dict.fromkeys(event["sequences"], event["request"])
                 arriving = event["sequences"]
+                stands_for[arriving[0]] = arriving
             elif event["type"] == "request_rejected":
                 for name in arriving:
                     del request_of[name]
+            elif event["type"] == "forked":
+                stands_for.pop(event["sequences"][0], None)
             elif event["type"] in ("finished", "pruned"):
                 request_of.pop(event["sequence"], None)
         running = set(reducer.running)
+        cancelled, forked = _before_the_fork(after["events"])
+        places = {one for name in running for one in stands_for.get(name, [name])}
+        place = len(places - cancelled) + forked < max_num_seqs
         there = []
         for name, request in request_of.items():
             num_outputs = len(reducer.outputs.get(name, ()))
-            works = name in running and num_outputs > 0
-            holds = bool(reducer.block_tables.get(name))
-            there.append(Alive(name, request, num_outputs, works and holds))
+            works = name in running and name not in cancelled and num_outputs > 0
+            could = works and bool(reducer.block_tables.get(name))
+            there.append(Alive(name, request, num_outputs, could and place, could and not place))
         yield there
+
+
+def _before_the_fork(events: list[Json]) -> tuple[set[str], int]:
+    """(sequences that are cancelled, forks that arrive) in a step, before a new fork at its end."""
+    cancelled = {
+        event["sequence"]
+        for event in events
+        if event["type"] == "finished" and event["reason"] == "cancelled"
+    }
+    return cancelled, sum(event["type"] == "forked" and "position" in event for event in events)
 
 
 S = TypeVar("S", Alive, Span)
@@ -143,17 +170,17 @@ def as_script(run: Json) -> Scenario:
     scenario = Scenario.from_dict(header["scenario"])
     if header["source"]["model"] == "none":
         return scenario.scripted()
-    why = _needs_model(header, scenario)
+    ends = _ends(run)
+    why = _needs_model(header, scenario, ends)
     if why is not None:
         raise ActionError(why)
     sampled = output_tokens(Run(header, run["steps"], {}))
-    ends = _ends(run)
     requests = []
     for spec in scenario.requests:
         names = [spec.id] if spec.n == 1 else [f"{spec.id}#{i}" for i in range(spec.n)]
         scripts = tuple(tuple(sampled.get(name, ())) for name in names)
-        stopped = {n for n in names if ends.get(n) in ("stop_token", "stop_string")}
-        stops = set(spec.stop_token_ids) | _last_words(names, scripts, stopped)
+        last = (s[-1] for n, s in zip(names, scripts, strict=True) if ends.get(n) == "stop_token")
+        stops = {*spec.stop_token_ids, *last}
         # A cancelled sequence would have gone on: its script must not end it before.
         if any(ends.get(name) == "cancelled" for name in names):
             scripts = tuple((*tokens, END) for tokens in scripts)
@@ -177,17 +204,7 @@ def as_script(run: Json) -> Scenario:
     return dataclasses.replace(scenario, model="none", requests=tuple(requests)).scripted()
 
 
-def _last_words(
-    names: list[str], scripts: tuple[tuple[int, ...], ...], stopped: set[str]
-) -> set[int]:
-    """The tokens that ended a model's sequences, as far as they ended every one that said them."""
-    last = {tokens[-1] for name, tokens in zip(names, scripts, strict=True) if name in stopped}
-    for name, tokens in zip(names, scripts, strict=True):
-        last.difference_update(tokens[:-1] if name in stopped else tokens)
-    return last
-
-
-def _needs_model(header: Json, scenario: Scenario) -> str | None:
+def _needs_model(header: Json, scenario: Scenario, ends: dict[str, str]) -> str | None:
     """Why a run cannot be had without its model; None if it can."""
     if any(spec.beam_width for spec in scenario.requests):
         return "Beams live by the model's probabilities, so this run cannot go on by hand."
@@ -195,6 +212,9 @@ def _needs_model(header: Json, scenario: Scenario) -> str | None:
         return "This run keeps no blocks, so there is nothing to do by hand."
     if header.get("sliding_window") is not None:
         return "This model forgets what its window has passed, and a script has no window."
+    stopped = next((name for name, reason in ends.items() if reason == "stop_string"), None)
+    if stopped is not None:
+        return f"{stopped} ended at a stop string, which is text, and a script has only tokens."
     if "initial_state" in header or "hidden_token" in header:
         return "This run is a part of a live engine's life and cannot be run again."
     return None
@@ -217,8 +237,12 @@ def add(
     prompt_tokens: Sequence[int] | None = None,
     max_tokens: int = 8,
     n: int = 1,
+    answers: Sequence[Sequence[int]] | None = None,
 ) -> Scenario:
-    """A new request that arrives in the step after `step`. Raises ScenarioError, ActionError."""
+    """A new request that arrives in the step after `step`. answers: the script of each of its n.
+
+    Raises ScenarioError, ActionError.
+    """
     scenario = as_script(run)
     tokens = None if prompt_tokens is None else tuple(prompt_tokens)
     spec = RequestSpec(
@@ -228,6 +252,7 @@ def add(
         prompt_tokens=tokens,
         max_tokens=max_tokens,
         n=n,
+        output_tokens=None if answers is None else tuple(map(tuple, answers)),
     )
     return _checked(scenario, (*scenario.requests, spec))
 
@@ -240,28 +265,37 @@ def prefix_of(run: Json, step: int, sequence: str, num_tokens: int) -> list[int]
     return [*prompt, *state.outputs.get(sequence, ())][:num_tokens]
 
 
-def fork(run: Json, step: int, sequence: str) -> Scenario:
+def fork(run: Json, step: int, sequence: str, words: Sequence[int] = ()) -> Scenario:
     """A copy of a running sequence, with all of its blocks shared, from the next step on.
 
+    words: what it says after the tokens that it inherits, if they are as many as it may still say.
     Raises ActionError, ScenarioError.
     """
     one = _one(run, step, sequence)
+    if one.full:
+        places = run["header"]["scenario"]["engine"]["max_num_seqs"]
+        raise ActionError(
+            f"{sequence} cannot be forked after step {step}: all {places} places of max_num_seqs "
+            "are taken."
+        )
     if not one.can_fork:
         raise ActionError(
-            f"{sequence} cannot be forked after step {step}: it must run and have sampled a token."
+            f"{sequence} cannot be forked after step {step}: it must run on, and have sampled a "
+            "token."
         )
     scenario = as_script(run)
     parent = _spec(scenario, one.request)
-    spec = {
-        "id": next_id(scenario),
-        "arrive_step": step + 1,
-        "fork_of": sequence,
-        "max_tokens": parent.max_tokens,
-        "priority": parent.priority,
-    }
-    data = scenario.to_dict()
-    data["requests"].append(spec)
-    return Scenario.from_dict(data)
+    inherited = _state(run, step).outputs[sequence]
+    script = (*inherited, *words)[: parent.max_tokens]
+    spec = RequestSpec(
+        id=next_id(scenario),
+        arrive_step=step + 1,
+        fork_of=sequence,
+        max_tokens=parent.max_tokens,
+        priority=parent.priority,
+        output_tokens=(script,) if len(script) == parent.max_tokens else None,
+    )
+    return _checked(scenario, (*scenario.requests, spec))
 
 
 def cancel(run: Json, step: int, sequence: str) -> Scenario:

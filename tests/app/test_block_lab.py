@@ -5,17 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from core import by_hand
+from core.config import EngineConfig
 from core.errors import KVScopeError
 from core.pool_studies import BLOCK_SIZES
 from core.scenario import Scenario
 from core.simulate import simulate
 from tests.app.conftest import Open, text_of
-from ui import catalogue, choice, lesson, links, runs
+from ui import catalogue, choice, forms, lesson, links, runs
 from ui.block_lab import allocators, copies, hand, sizes
 
 RECORDED = ["two_answers_one_prefix", "beam_search", "no_kv_cache"]
@@ -117,6 +118,53 @@ def test_a_request_by_hand_begins_like_another() -> None:
     assert chosen == "F"
 
 
+ACTIONS: list[dict[str, Any]] = [
+    {"kind": "fork", "seq": "A"},
+    {"kind": "add", "own": 3, "max_tokens": 4, "n": 2},
+    {"kind": "add", "seq": "A", "shared": 4, "own": 2, "max_tokens": 6, "n": 1},
+]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("name", ["two_answers_one_prefix", "two-answers", "preempt"])
+def test_what_is_made_by_hand_can_be_read(name: str, action: dict[str, Any]) -> None:
+    """Its answers are scripts of words, and not of numbers that stand for no text."""
+    base = name if name in RECORDED else ""
+    played = runs.recorded(name) if base else built_in(name)
+    step = next(k for k in range(9) if any(o.can_fork and o.sequence == "A"
+                                           for o in by_hand.alive(played.data(), k)))  # fmt: skip
+    scenario, _, new = hand.make(played.data(), step, action)
+    changed = runs.simulate(forms.pretty(scenario), base=base)
+    assert changed.header["label"] == "SIMULATED"
+    said = [
+        e["token"]
+        for record in changed.data()["steps"][step + 1 :]
+        for e in record["events"]
+        if e["type"] == "token_sampled" and e["request"] == new
+    ]
+    assert said
+    assert all(str(token) in changed.header["token_text"] for token in said)
+
+
+def test_a_long_answer_by_hand_is_as_long_as_it_was_asked_to_be() -> None:
+    """Its script would not fit the link: then it goes without words, and is not cut."""
+    action = {"kind": "add", "own": 2, "max_tokens": 200, "n": 1}
+    scenario = hand.make(built_in("two-answers").data(), 1, action)[0]
+    assert scenario.requests[-1].output_tokens is None
+    assert scenario.requests[-1].max_tokens == 200
+
+
+def test_a_fork_without_a_place_is_not_said_to_go_on() -> None:
+    """Both places are taken: the bar refuses, and so does Python, with the reason."""
+    requests = [{"id": name, "prompt_tokens": [1, 2, 3], "max_tokens": 9} for name in "AB"]
+    given = {"schema": "scenario/1", "engine": {"max_num_seqs": 2}, "requests": requests}
+    played = runs.simulate(forms.pretty(Scenario.from_dict(given)))
+    (span, _) = hand._reach(played.packed.id, played).spans
+    assert (span["forks"], span["full"]) == ([], [[0, 7]])
+    with pytest.raises(KVScopeError, match="all 2 places of max_num_seqs are taken"):
+        hand.make(played.data(), 2, {"kind": "fork", "seq": "A"})
+
+
 @pytest.mark.parametrize(
     "action",
     [
@@ -160,8 +208,6 @@ def test_the_spans_are_those_who_are_alive() -> None:
 
 
 def test_recorded_tokens_keep_their_texts_as_a_script() -> None:
-    from ui import forms
-
     recorded = runs.recorded("two_answers_one_prefix")
     script = by_hand.as_script(recorded.data())
     again = runs.simulate(forms.pretty(script), base="two_answers_one_prefix")
@@ -302,6 +348,19 @@ def test_the_lesson_states_what_the_runs_show() -> None:
         assert text in words, text
     assert paged.lives["E"].waited == 0
     assert choice.DEFAULT == "scenario:two-answers"
+
+
+def test_the_lesson_says_which_setting_each_rule_belongs_to() -> None:
+    """Each cache, order and policy by its name, and what other engines do with their version."""
+    words = lesson.load("block_pool").sections["words.full"]
+    kinds = get_type_hints(EngineConfig)
+    for setting in ("prefix_cache", "eviction", "policy"):
+        for name in set(get_args(kinds[setting])) - {"off"}:
+            assert f"`{name}`" in words, name
+    (others,) = [line for line in words.splitlines() if "vLLM" in line]
+    for text in ("0.21", "SGLang", "November 2026", "copy nothing on write", "whole blocks"):
+        assert text in others, text
+    assert "watermark" in lesson.load("block_pool").sections["paged-note"]
 
 
 def test_the_list_says_what_its_scenarios_hold() -> None:

@@ -20,6 +20,7 @@ from tests.scenario_gen import random_scenario
 Json = dict[str, Any]
 randoms = st.randoms(use_true_random=False)
 thorough = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(thorough, max_examples=40)
 
 
 def run_of(scenario: Scenario) -> Json:
@@ -90,17 +91,100 @@ def test_actions_leave_the_past_alone(rng: random.Random) -> None:
 
 
 def _forked(run: Json, step: int, new: str, one: by_hand.Alive | None) -> None:
-    """It starts with all of the parent's tokens and blocks, unless too many run already."""
+    """It starts with all of the parent's tokens and blocks, and is never rejected."""
     assert one is not None
-    rejected = [e for e in events(run, step + 1, "request_rejected") if e["request"] == new]
-    if rejected:
-        assert rejected[0]["reason"] == "invalid"
-        return
+    assert not [e for e in events(run, step + 1, "request_rejected") if e["request"] == new]
     (event,) = [e for e in events(run, step + 1, "forked") if e["request"] == new]
     assert event["sequences"] == [one.sequence, new]
     assert event["blocks"]
     at_most = [c for c in run["steps"][step + 1]["events"] if c["type"] == "block_copied"]
     assert all(copy["src"] in event["blocks"] for copy in at_most if copy["sequence"] == new)
+
+
+@few
+@given(randoms)
+def test_where_only_the_place_is_missing_the_engine_rejects_a_fork(rng: random.Random) -> None:
+    """What `full` refuses, asked of the engine all the same, is rejected for want of a place."""
+    run = run_of(Scenario.from_dict(random_scenario(rng)))
+    engine = run["header"]["scenario"]["engine"]
+    if engine["allocator"] == "contiguous" or engine["batching"] == "static":
+        return
+    full = [(span, step) for span in by_hand.spans(run) for step, _ in span.full]
+    for span, step in full[:2]:
+        with pytest.raises(ActionError, match="places of max_num_seqs are taken"):
+            by_hand.fork(run, step, span.sequence)
+        data = by_hand.as_script(run).to_dict()
+        parent = next(spec for spec in data["requests"] if spec["id"] == span.request)
+        spec = {"id": "new", "arrive_step": step + 1, "fork_of": span.sequence}
+        data["requests"].append(spec | {"max_tokens": parent["max_tokens"]})
+        (rejected,) = [
+            e
+            for e in events(run_of(Scenario.from_dict(data)), step + 1, "request_rejected")
+            if e["request"] == "new"
+        ]
+        assert (rejected["reason"], rejected["needed"]) == ("invalid", 1)
+
+
+def _places(max_num_seqs: int, requests: list[Json]) -> Json:
+    engine = {"num_blocks": 64, "max_num_seqs": max_num_seqs}
+    scenario = {"schema": "scenario/1", "engine": engine, "requests": requests}
+    return run_of(Scenario.from_dict(scenario))
+
+
+def test_a_second_fork_in_the_same_step_needs_a_place_of_its_own() -> None:
+    """A and B run and three may: after the first fork by hand there is no place in that step."""
+    requests = [{"id": name, "prompt_tokens": [1, 2, 3], "max_tokens": 9} for name in "AB"]
+    run = _places(3, requests)
+    changed = run_of(by_hand.fork(run, 2, "A"))
+    assert [one.can_fork for one in by_hand.alive(run, 2)] == [True, True]
+    there = by_hand.alive(changed, 2)
+    assert [(one.can_fork, one.full) for one in there] == [(False, True), (False, True)]
+    with pytest.raises(ActionError, match="all 3 places"):
+        by_hand.fork(changed, 2, "B")
+    (a, *_) = by_hand.spans(changed)
+    assert (a.forks, a.full) == ([[0, 1]], [[2, 7]])
+
+
+def test_a_request_that_is_about_to_fork_takes_all_its_places() -> None:
+    """B's prompt takes two steps, and its three places are taken from the first."""
+    a = {"id": "A", "prompt_tokens": [1, 2, 3], "max_tokens": 9}
+    b = {"id": "B", "prompt_tokens": [*range(40)], "max_tokens": 2, "n": 3, "arrive_step": 1}
+    engine = {"num_blocks": 64, "max_num_seqs": 4, "max_num_batched_tokens": 32}
+    scenario = {"schema": "scenario/1", "engine": engine, "requests": [a, b]}
+    run = run_of(Scenario.from_dict(scenario))
+    assert [next(o for o in by_hand.alive(run, k) if o.sequence == "A").full for k in range(4)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+
+
+def test_a_place_falls_free_when_another_is_cancelled() -> None:
+    requests = [{"id": name, "prompt_tokens": [1, 2, 3], "max_tokens": 9} for name in "AB"]
+    run = _places(2, requests)
+    assert all(one.full for one in by_hand.alive(run, 2))
+    changed = run_of(by_hand.cancel(run, 2, "B"))
+    a, b = by_hand.alive(changed, 2)
+    assert a.can_fork and not b.can_fork and not b.full
+    again = run_of(by_hand.fork(changed, 2, "A"))
+    assert [e["request"] for e in events(again, 3, "forked")] == ["C"]
+
+
+def test_new_requests_can_be_given_words(root: Path) -> None:
+    run = run_of(built_in(root, "two-answers"))
+    words = [301, 302, 303, 304, 305, 306, 307, 308, 309, 310]
+    scenario = by_hand.fork(run, 2, "A", words)
+    changed = run_of(scenario)
+    said = [
+        e["token"]
+        for record in changed["steps"]
+        for e in record["events"]
+        if e["type"] == "token_sampled" and e["sequence"] == scenario.requests[-1].id
+    ]
+    left = scenario.requests[0].max_tokens - by_hand.alive(run, 2)[0].num_outputs
+    assert left > 1 and said == words[:left]
+    too_few = by_hand.fork(run, 2, "A", words[:1]).requests[-1]
+    assert too_few.output_tokens is None, "a script must not end it early"
+    added = by_hand.add(run, 2, prompt_tokens=[1], max_tokens=2, n=2, answers=[[1, 2], [3, 4]])
+    assert added.requests[-1].output_tokens == ((1, 2), (3, 4))
 
 
 def _finished(run: Json, step: int, one: by_hand.Alive) -> None:
@@ -140,6 +224,10 @@ def test_what_only_a_model_can_decide_is_refused(root: Path, name: str, said: st
     recorded = read_run(root / "runs" / f"{name}.run.json.gz").to_dict()
     with pytest.raises(ActionError, match=said):
         by_hand.add(recorded, 1, prompt="x")
+    for step in range(len(recorded["steps"])):
+        for one in by_hand.alive(recorded, step):
+            with pytest.raises(ActionError):
+                by_hand.cancel(recorded, step, one.sequence)
 
 
 def test_a_cancelled_sequence_of_a_recorded_run_is_not_ended_by_its_script() -> None:
@@ -159,7 +247,23 @@ def test_a_fork_of_a_recorded_run_forks_again(root: Path) -> None:
     assert told(again, len(again["steps"])) == told(run, len(run["steps"]))
 
 
-def test_what_a_stop_string_or_the_end_of_sequence_ended_ends_there_again() -> None:
+def test_what_a_stop_string_ended_is_refused() -> None:
+    """A script would end it with another reason: the past would not stay what it was."""
+    requests = [{"id": "A", "prompt_tokens": [1, 2], "max_tokens": 9, "output_tokens": [7, 8, 9]}]
+    run = run_of(Scenario.from_dict({"schema": "scenario/1", "requests": requests}))
+    run["header"]["source"] |= {"model": "some-model", "device": "CPU", "dtype": "float32"}
+    run["header"]["scenario"] |= {"model": "some-model"}
+    run["header"]["scenario"]["requests"][0] |= {"stop": ["x"], "output_tokens": None}
+    events(run, 2, "finished")[0]["reason"] = "stop_string"
+    with pytest.raises(ActionError, match="A ended at a stop string"):
+        by_hand.add(run, 0, prompt_tokens=[1])
+    events(run, 2, "finished")[0]["reason"] = "max_tokens"
+    run["header"]["scenario"]["requests"][0]["max_tokens"] = 3
+    again = run_of(by_hand.as_script(run))
+    assert told(again, 3) == told(run, 3), "a stop string that nothing met changes nothing"
+
+
+def test_what_the_end_of_sequence_ended_ends_there_again() -> None:
     requests = [{"id": "A", "prompt_tokens": [1, 2], "max_tokens": 9, "output_tokens": [7, 8, 9]}]
     requests[0]["stop_token_ids"] = [9]
     run = run_of(Scenario.from_dict({"schema": "scenario/1", "requests": requests}))

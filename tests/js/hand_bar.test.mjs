@@ -5,8 +5,8 @@ import test from "node:test";
 import { aliveAt, asked, canFork, whyNot } from "../../ui/components/hand_bar/js/reach.js";
 
 const spans = [
-  { seq: "A", request: "A", first: 0, last: 9, forks: [[0, 3], [6, 9]] },
-  { seq: "B#0", request: "B", first: 2, last: 4, forks: [] },
+  { seq: "A", request: "A", first: 0, last: 9, forks: [[0, 3], [6, 8]], full: [[9, 9]] },
+  { seq: "B#0", request: "B", first: 2, last: 4, forks: [], full: [] },
 ];
 const data = { refused: null, forks: true };
 
@@ -16,9 +16,10 @@ test("a sequence is alive from its first to its last step", () => {
 });
 
 test("it can be forked while it runs, and not while it waits for its blocks again", () => {
-  assert.deepEqual([0, 3, 4, 5, 6, 9, 10].map((k) => canFork(spans[0], k)), [true, true, false, false, true, true, false]);
+  assert.deepEqual([0, 3, 4, 5, 6, 9, 10].map((k) => canFork(spans[0], k)), [true, true, false, false, true, false, false]);
   assert.equal(whyNot("fork", spans[0], 3, data), null);
   assert.match(whyNot("fork", spans[0], 4, data), /A has no token/);
+  assert.match(whyNot("fork", spans[0], 9, data), /^No place .* A: see max_num_seqs/);
   assert.equal(whyNot("cancel", spans[0], 4, data), null);
   assert.match(whyNot("fork", spans[0], 3, { ...data, forks: false }), /cannot fork/);
 });

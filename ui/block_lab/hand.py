@@ -6,6 +6,7 @@ The past stays as it was (see `core.by_hand`), so the player stands at the next 
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,13 +15,15 @@ import streamlit as st
 from core import by_hand
 from core.errors import KVScopeError
 from core.scenario import Scenario
-from ui import choice, forms, runs
+from ui import catalogue, choice, forms, runs
 from ui.components.hand_bar import hand_bar
 
 KEY = "bp.hand"
 _PAST = "bp.hand.past"
 _SAID = "bp.hand.said"
 _MOST_UNDO = 50
+_MOST_WORDS = 128
+"""Tokens of the script that a new request gets: it is in the link. Longer answers have no words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,8 @@ def make(data: runs.RunData, step: int, action: dict[str, Any]) -> tuple[Scenari
         return scenario, f"{after}{new} arrives{how}.", new
     sequence = str(action["seq"])
     if kind == "fork":
-        scenario = by_hand.fork(data, step, sequence)
+        words = answers(data["header"], 1, _MOST_WORDS)
+        scenario = by_hand.fork(data, step, sequence, words[0] if words else ())
         new = scenario.requests[-1].id
         return scenario, f"{after}{new} goes on from {sequence}, with the same blocks.", new
     if kind == "cancel":
@@ -133,7 +137,9 @@ def make(data: runs.RunData, step: int, action: dict[str, Any]) -> tuple[Scenari
 
 
 def _added(data: runs.RunData, step: int, action: dict[str, Any]) -> tuple[Scenario, str]:
-    asks = {"max_tokens": int(action["max_tokens"]), "n": int(action["n"])}
+    max_tokens, n = int(action["max_tokens"]), int(action["n"])
+    spoken = answers(data["header"], n, max_tokens)
+    asks: dict[str, Any] = {"max_tokens": max_tokens, "n": n, "answers": spoken}
     if "text" in action:
         return by_hand.add(data, step, prompt=str(action["text"]), **asks), ""
     own = own_tokens(data["header"], int(action["own"]))
@@ -146,11 +152,26 @@ def _added(data: runs.RunData, step: int, action: dict[str, Any]) -> tuple[Scena
 
 
 def own_tokens(header: runs.RunData, count: int) -> list[int]:
-    """Tokens for a new prompt: of those that have a text here, so that it can be read; other ones
-    for each request."""
-    known = sorted(int(token) for token in header.get("token_text", {})) or [*range(900, 1000)]
+    """Tokens for a new prompt: other ones for each request."""
+    known = _words(header)
     rng = random.Random(len(header["scenario"]["requests"]))
     return [rng.choice(known) for _ in range(min(count, runs.MAX_PROMPT_TOKENS))]
+
+
+def answers(header: runs.RunData, n: int, max_tokens: int) -> list[list[int]] | None:
+    """A script of words for each of a new request's answers; None where it would be too long."""
+    if n < 1 or max_tokens < 1 or n * max_tokens > _MOST_WORDS:
+        return None
+    known = _words(header)
+    rng = random.Random(f"answers {len(header['scenario']['requests'])}")
+    return [[rng.choice(known) for _ in range(max_tokens)] for _ in range(n)]
+
+
+def _words(header: runs.RunData) -> list[int]:
+    """Tokens that have a word as text in this run, so that what is made of them can be read."""
+    texts = header.get("token_text", {})
+    known = sorted(int(t) for t, text in texts.items() if re.fullmatch(r"\W?\w{2,}", text))
+    return known if len(known) >= 8 else sorted(map(int, catalogue.words()))
 
 
 def _named(scenario: Scenario) -> Scenario:

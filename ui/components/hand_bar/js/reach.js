@@ -1,8 +1,11 @@
 // What can be done to whom after a step. Plain functions of the spans that Python gives:
-//   {seq, request, first, last: steps after which it waits or runs, forks: [[first, last], …]}
+//   {seq, request, first, last: steps after which it waits or runs, forks: [[first, last], …],
+//    full: the same, where only a place for the copy is missing}
 export const aliveAt = (spans, k) => spans.filter((s) => s.first <= k && k <= s.last);
 
-export const canFork = (span, k) => span.forks.some(([a, b]) => a <= k && k <= b);
+const within = (stretches, k) => stretches.some(([a, b]) => a <= k && k <= b);
+
+export const canFork = (span, k) => within(span.forks, k);
 
 // Why an action cannot be done now, or null. `span`: of the chosen sequence; `data.refused`: why
 // this run allows none at all; `data.forks`: whether its engine can fork.
@@ -12,7 +15,9 @@ export function whyNot(kind, span, k, data) {
   if (!span) return `No sequence waits or runs after step ${k}.`;
   if (kind !== "fork") return null;
   if (!data.forks) return "This engine cannot fork: its memory is reserved, or its batch is closed.";
-  return canFork(span, k) ? null : `${span.seq} has no token of its own yet, or does not run.`;
+  if (canFork(span, k)) return null;
+  if (within(span.full, k)) return `No place is left for a copy of ${span.seq}: see max_num_seqs.`;
+  return `${span.seq} has no token of its own yet, or does not run on.`;
 }
 
 // The request that "Add" asks for, from the fields of its form; or the sentence that says what is
