@@ -155,7 +155,7 @@ def test_what_the_workloads_share_at_their_first_knobs(cache: str) -> None:
         kind: round(100 * metrics.totals(run(scenario(kind, Knobs(), prefix_cache=cache))).hit_rate)
         for kind in KINDS
     }
-    assert rates == {"chat": 76, "few_shot": 80, "agent": 77, "rag": 73, "api": 55, "unique": 0}
+    assert rates == {"chat": 76, "few_shot": 77, "agent": 77, "rag": 73, "api": 56, "unique": 0}
 
 
 def test_behind_the_first_difference_the_same_documents_do_not_hit() -> None:
