@@ -10,14 +10,22 @@
 A token is a word. Its id is its place in `WORDS`, and a run without a model needs no more; `texts`
 gives the words back for display. What a request answers is scripted too, so that the next turn of
 a conversation can bring the answer back as a part of its prompt.
+
+Only `Random.random` is used, which Python promises never to change: a seed in a link means the same
+texts everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import Any
+
+from core.config import EngineConfig
+from core.conversations import Turn, arrivals
 
 FIRST_ID = 1_000
 """Above the bytes: a run without a model names those itself."""
@@ -37,7 +45,7 @@ _TASK = "Sort each line as good or bad . Write one word and nothing else ."
 _ROLES = ("translate to plain words", "find the price", "write a title", "count the words")
 _FRAME = (
     "Why is the so Because it Line good bad sort Call page gives Document says that and but Use "
-    "only documents below to answer . : , ? ( ) Program number You every answer is checked twice "
+    "only documents below to answer . : , ? ( ) Program You every answer is checked twice "
     "before sent keep no data Input Task read"
 )
 
@@ -77,9 +85,6 @@ class Knobs:
     seed: int = 1
 
 
-Turn = tuple[list[int], list[int]]  # prompt, answer
-
-
 class _Writer:
     """Draws sentences from a seed; equal draws give equal texts."""
 
@@ -87,11 +92,15 @@ class _Writer:
         self._rng = Random(seed)
         self._nouns, self._adjectives = _NOUNS.split(), _ADJECTIVES.split()
 
+    def _below(self, count: int) -> int:
+        """A number from 0 … count − 1, each as likely."""
+        return math.floor(self._rng.random() * count)
+
     def noun(self) -> str:
-        return self._rng.choice(self._nouns)
+        return self._nouns[self._below(len(self._nouns))]
 
     def adjective(self) -> str:
-        return self._rng.choice(self._adjectives)
+        return self._adjectives[self._below(len(self._adjectives))]
 
     def question(self) -> str:
         return f"Why is the {self.noun()} so {self.adjective()} ?"
@@ -106,8 +115,9 @@ class _Writer:
         return f"Document {number} says that {said} ."
 
     def shuffled(self, items: Iterable[str]) -> list[str]:
-        out = list(items)
-        self._rng.shuffle(out)
+        left, out = list(items), []
+        while left:
+            out.append(left.pop(self._below(len(left))))
         return out
 
 
@@ -161,11 +171,12 @@ def _rag(write: _Writer, knobs: Knobs) -> list[list[Turn]]:
 
 
 def _api(write: _Writer, knobs: Knobs) -> list[list[Turn]]:
+    """Each program begins with a number of its own, so no two share even a first token."""
     out = []
     for user in range(knobs.users):
         role = _ROLES[user % len(_ROLES)]
         head = tokens(
-            f"Program number {user} : {role} . every answer is checked twice before it is sent . "
+            f"{user} Program : {role} . every answer is checked twice before it is sent . "
             "keep no data ."
         )
         out.append(
@@ -194,6 +205,9 @@ def _unique(write: _Writer, knobs: Knobs) -> list[list[Turn]]:
     ]
 
 
+CACHES = ("hash", "radix")
+"""The kinds of prefix cache, between which a workload is compared."""
+
 KINDS: dict[str, Callable[[_Writer, Knobs], list[list[Turn]]]] = {
     "chat": _chat,
     "few_shot": _few_shot,
@@ -218,38 +232,46 @@ def scenario(
     kind: str, knobs: Knobs, *, prefix_cache: str = "radix", eviction: str = "lru"
 ) -> dict[str, Any]:
     """A scenario of one of `KINDS`. The requests of a user come one after another, each when the
-    one before has been answered; users begin a step or two apart."""
-    write = _Writer(knobs.seed)
-    arrivals: list[tuple[int, int, Turn]] = []
-    for user, turns in enumerate(KINDS[kind](write, knobs)):
-        step = 2 * user
-        for turn in turns:
-            arrivals.append((step, user, turn))
-            step += len(turn[1]) + 2
-    arrivals.sort(key=lambda item: item[:2])
-    longest = max(len(prompt) + len(answer) for _, _, (prompt, answer) in arrivals)
+    one before has been answered, by a hash cache and by a radix tree: both get the same requests in
+    the same steps. Users begin `core.conversations.APART` steps apart."""
+    turns = timed(kind, knobs, eviction)
     return {
         "schema": "scenario/1",
         "name": kind.replace("_", "-"),
-        "engine": {
-            "num_blocks": max(1, knobs.pool_tokens // knobs.block_size),
-            "block_size": knobs.block_size,
-            "max_num_seqs": 4,
-            "max_num_batched_tokens": max(256, longest),
-            "max_model_len": longest + 1,
-            "prefix_cache": prefix_cache,
-            "eviction": eviction,
-        },
+        "engine": _engine([turn for _, _, turn in turns], knobs, prefix_cache, eviction),
         "requests": [
-            {
-                "id": letter(i),
-                "arrive_step": step,
-                "prompt_tokens": prompt,
-                "output_tokens": answer,
-                "max_tokens": len(answer),
-            }
-            for i, (step, _, (prompt, answer)) in enumerate(arrivals)
+            _request(letter(i), step, list(prompt), list(answer))
+            for i, (step, _, (prompt, answer)) in enumerate(turns)
         ],
+    }
+
+
+@lru_cache(maxsize=64)
+def timed(kind: str, knobs: Knobs, eviction: str = "lru") -> tuple[tuple[int, int, Turn], ...]:
+    """(step, user, turn) of all requests of a workload, in the order in which they arrive."""
+    users = KINDS[kind](_Writer(knobs.seed), knobs)
+    turns = [turn for user in users for turn in user]
+    engines = [EngineConfig(**_engine(turns, knobs, cache, eviction)) for cache in CACHES]
+    out = [
+        (step, i, turn)
+        for i, (user, steps) in enumerate(zip(users, arrivals(users, engines), strict=True))
+        for turn, step in zip(user, steps, strict=True)
+    ]
+    return tuple(sorted(out, key=lambda one: one[:2]))
+
+
+def _engine(
+    turns: Sequence[Turn], knobs: Knobs, prefix_cache: str, eviction: str
+) -> dict[str, Any]:
+    longest = max(len(prompt) + len(answer) for prompt, answer in turns)
+    return {
+        "num_blocks": max(1, knobs.pool_tokens // knobs.block_size),
+        "block_size": knobs.block_size,
+        "max_num_seqs": 4,
+        "max_num_batched_tokens": max(256, longest),
+        "max_model_len": longest + 1,
+        "prefix_cache": prefix_cache,
+        "eviction": eviction,
     }
 
 

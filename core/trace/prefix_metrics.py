@@ -2,12 +2,14 @@
 
 A lookup is an admission or a resume: the engine looks the prefix up, takes the blocks that it
 finds, and computes the rest. `lookups` says of each how far the match went and why it ended there.
+
+Resumes stand apart from every total and rate: what a preempted sequence finds of its own blocks
+was computed for nobody else, so it says nothing about prompts that begin alike.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from statistics import median, quantiles
 from typing import Any
 
 Json = dict[str, Any]
@@ -17,7 +19,7 @@ SHORT = "short"  # the prompt has no whole block that could be matched
 EMPTY = "empty"  # nothing is cached under this namespace
 OTHER_SALT = "other_salt"  # the next block is cached, for another salt or adapter
 EVICTED = "evicted"  # the next block was cached once and has been forgotten
-COMPUTING = "computing"  # somebody is computing the next block right now
+COMPUTING = "computing"  # a running sequence has the next block's tokens, not all computed yet
 DIFFERS = "differs"  # something is cached there, with other tokens
 NEW = "new"  # nothing is cached behind the match
 
@@ -29,6 +31,7 @@ class Lookup:
     hit_blocks: blocks found. most_blocks: ⌊(num_tokens − 1) / block_size⌋, as one token is always
     computed. why: where the match ends (the constants above). differs_at: under `differs`, the
     first token, counted from 0, at which the prompt leaves the cached one that goes furthest.
+    resumed: the sequence had run before, and had been preempted.
     """
 
     step: int
@@ -40,6 +43,7 @@ class Lookup:
     num_cached_tokens: int
     why: str
     differs_at: int | None = None
+    resumed: bool = False
 
     @property
     def computed(self) -> int:
@@ -92,8 +96,52 @@ class _Index:
         return place
 
 
+class _Coming:
+    """The whole blocks that running sequences have yet to compute and cache, as prefixes.
+
+    A prompt computed in chunks has some over several steps, and so has one whose newest token,
+    sampled in the step before, fills a block.
+    """
+
+    def __init__(self, index: _Index) -> None:
+        self._index = index
+        self._of: dict[str, set[Any]] = {}
+
+    def __contains__(self, prefix: Any) -> bool:
+        return any(prefix in waited for waited in self._of.values())
+
+    def _prefixes(self, request: str, tokens: list[int], blocks: range) -> set[Any]:
+        space, size = self._index.space(request), self._index.block_size
+        return {(space, tuple(tokens[: (i + 1) * size])) for i in blocks}
+
+    def let_in(self, event: Json, tokens: list[int]) -> None:
+        size = self._index.block_size
+        blocks = range(event["num_cached_tokens"] // size, event["num_tokens"] // size)
+        self._of[event["sequence"]] = self._prefixes(event["request"], tokens, blocks)
+
+    def sampled(self, event: Json, tokens: list[int]) -> None:
+        whole, rest = divmod(len(tokens), self._index.block_size)
+        if not rest and event["sequence"] in self._of:
+            blocks = range(whole - 1, whole)
+            self._of[event["sequence"]] |= self._prefixes(event["request"], tokens, blocks)
+
+    def forked(self, first: str, twins: list[str]) -> None:
+        if first in self._of:
+            self._of |= {twin: set() for twin in twins}
+
+    def cached(self, event: Json, tokens: list[int]) -> None:
+        blocks = range(event["index"], event["index"] + len(event["blocks"]))
+        waited = self._of.get(event["sequence"])
+        if waited:
+            waited -= self._prefixes(event["request"], tokens, blocks)
+
+    def left(self, names: list[str]) -> None:
+        for name in names:
+            self._of.pop(name, None)
+
+
 def _why(
-    index: _Index, request: str, tokens: list[int], hit: int, most: int, coming: set[Any]
+    index: _Index, request: str, tokens: list[int], hit: int, most: int, coming: _Coming
 ) -> tuple[str, int | None]:
     size = index.block_size
     if most == 0:
@@ -130,34 +178,43 @@ def lookups(run: Json) -> list[Lookup]:
     if header["scenario"]["engine"].get("prefix_cache", "radix") == "off":
         return []
     index = _Index(header)
+    coming = _Coming(index)
     size = index.block_size
     prompts: dict[str, list[int]] = dict(header["prompts"])
     outputs: dict[str, list[int]] = {}
     out: list[Lookup] = []
+
+    def tokens_of(event: Json) -> list[int]:
+        return prompts[event["request"]] + outputs.get(event["sequence"], [])
+
     for step in run["steps"]:
         prompts |= step.get("prompts", {})
-        coming: set[Any] = set()
         for event in step["events"]:
             kind = event["type"]
             if kind in ("admitted", "resumed"):
-                request, name = event["request"], event["sequence"]
-                tokens = prompts[request] + outputs.get(name, [])
+                request, name, tokens = event["request"], event["sequence"], tokens_of(event)
                 total, cached = event["num_tokens"], event["num_cached_tokens"]
                 hit, most = cached // size, max(0, total - 1) // size
                 why, at = _why(index, request, tokens, hit, most, coming)
-                out.append(Lookup(step["step"], request, name, total, hit, most, cached, why, at))
-                space = index.space(request)
-                coming |= {
-                    (space, tuple(tokens[: (i + 1) * size])) for i in range(hit, total // size)
-                }
+                again = kind == "resumed"
+                one = Lookup(step["step"], request, name, total, hit, most, cached, why, at, again)
+                out.append(one)
+                coming.let_in(event, tokens)
             elif kind == "token_sampled":
                 outputs.setdefault(event["sequence"], []).append(event["token"])
-            elif kind == "forked" and event.get("copies_outputs"):
+                coming.sampled(event, tokens_of(event))
+            elif kind == "forked":
                 first, *twins = event["sequences"]
-                for twin in twins:
+                coming.forked(first, twins)
+                for twin in twins if event.get("copies_outputs") else ():
                     outputs[twin] = list(outputs.get(first, []))
             elif kind == "block_cached":
-                index.add(event, prompts[event["request"]] + outputs.get(event["sequence"], []))
+                index.add(event, tokens_of(event))
+                coming.cached(event, tokens_of(event))
+            elif kind == "block_shared" and event["cause"] == "canonical":
+                coming.cached(event, tokens_of(event))
+            elif kind in ("preempted", "finished", "pruned"):
+                coming.left(event.get("sequences") or [event["sequence"]])
             elif kind == "block_evicted":
                 index.forget(event["blocks"])
             elif kind == "block_uncached":
@@ -167,13 +224,16 @@ def lookups(run: Json) -> list[Lookup]:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of a whole run. looked_up: tokens of all lookups; cached: those found; computed: tokens that
-    steps computed, decoding included; evicted: blocks forgotten to make room."""
+    """Of a whole run. looked_up: tokens of all admissions; cached: those found; computed: tokens
+    that steps computed, decoding included; evicted: blocks forgotten to make room.
+    again_looked_up, again_cached: of resumes after preemption, which count as no hits."""
 
     looked_up: int
     cached: int
     computed: int
     evicted: int
+    again_looked_up: int = 0
+    again_cached: int = 0
 
     @property
     def hit_rate(self) -> float:
@@ -183,6 +243,8 @@ class Totals:
 
 def totals(run: Json) -> Totals:
     found = lookups(run)
+    first = [one for one in found if not one.resumed]
+    again = [one for one in found if one.resumed]
     evicted = sum(
         len(event["blocks"])
         for step in run["steps"]
@@ -190,10 +252,12 @@ def totals(run: Json) -> Totals:
         if event["type"] == "block_evicted"
     )
     return Totals(
-        sum(one.num_tokens for one in found),
-        sum(one.num_cached_tokens for one in found),
+        sum(one.num_tokens for one in first),
+        sum(one.num_cached_tokens for one in first),
         sum(computed_tokens(run)),
         evicted,
+        sum(one.num_tokens for one in again),
+        sum(one.num_cached_tokens for one in again),
     )
 
 
@@ -206,10 +270,12 @@ def computed_tokens(run: Json) -> list[int]:
 
 
 def hit_rate(run: Json) -> list[float | None]:
-    """After each step, cached over looked-up tokens so far; None before the first lookup."""
+    """After each step, cached over looked-up tokens of the admissions so far; None before the
+    first one."""
     by_step: dict[int, list[Lookup]] = {}
     for one in lookups(run):
-        by_step.setdefault(one.step, []).append(one)
+        if not one.resumed:
+            by_step.setdefault(one.step, []).append(one)
     out: list[float | None] = []
     looked_up = cached = 0
     for step in run["steps"]:
@@ -272,37 +338,3 @@ def first_token_us(run: Json) -> dict[str, float]:
         for name, k in arrived.items()
         if (last := first.get(name)) is not None
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """Of many paired values: the median, and the middle half of them."""
-
-    median: float
-    low: float
-    high: float
-    count: int
-
-
-def scheduling_ratio(with_cache: Json, without: Json) -> Ratio | None:
-    """Time of scheduling and bookkeeping with the cache on over off, step by step.
-
-    The two runs must have done the same work: only steps with the same shares count. None if there
-    are fewer than four.
-    """
-    pairs = [
-        a["timing"]["schedule_us"] / b["timing"]["schedule_us"]
-        for a, b in zip(with_cache["steps"], without["steps"], strict=False)
-        if a["scheduled"]
-        and _shares(a) == _shares(b)
-        and a["timing"].get("schedule_us", 0) > 0
-        and b["timing"].get("schedule_us", 0) > 0
-    ]
-    if len(pairs) < 4:
-        return None
-    low, _, high = quantiles(pairs, n=4)
-    return Ratio(median(pairs), low, high, len(pairs))
-
-
-def _shares(step: Json) -> Json:
-    return {name: share["num_scheduled_tokens"] for name, share in step["scheduled"].items()}

@@ -131,7 +131,7 @@ def test_the_browser_gets_words_for_every_token_of_a_workload() -> None:
 
 
 def test_recorded_runs_are_named_as_the_course_describes_them() -> None:
-    names = {*watch.RECORDED, money.WITH, money.WITHOUT, money.UNIQUE_WITH, money.UNIQUE_WITHOUT}
+    names = {*watch.RECORDED, *money.RUNS}
     assert names <= catalogue.recorded().keys()
     found = {one.request: one for one in lookups(runs.recorded("long_prompt_cached").data())}
     said = catalogue.recorded()["long_prompt_cached"]
@@ -141,6 +141,33 @@ def test_recorded_runs_are_named_as_the_course_describes_them() -> None:
     assert f"system prompt of {economics.common_prefix(prompts)} tokens" in said["shows"]
     again = lookups(runs.recorded("documents_reordered").data())[2]
     assert (again.step, again.request, again.hit_blocks) == (20, "C", 1)
+
+
+def test_what_a_resumed_request_finds_of_its_own_is_told_apart() -> None:
+    given = {
+        "schema": "scenario/1",
+        "engine": {"num_blocks": 10, "block_size": 4, "prefix_cache": "radix"},
+        "requests": [
+            {"id": "A", "prompt_tokens": list(range(100, 112)), "max_tokens": 12},
+            {"id": "B", "prompt_tokens": list(range(200, 212)), "max_tokens": 12},
+        ],
+    }
+    pair = pairs.of_run(simulate(Scenario.from_dict(given)))
+    said = watch.found_sentence(pair.totals)
+    assert said.startswith("**0 of 24** tokens of prompts were found in the tree, 0\u2009%;")
+    assert "taken up again after preemption found **16 of 21** tokens again" in said
+    assert [look["resumed"] for look in pair.looks[1]] == [False, False, True]
+    alone = watch.found_sentence(pairs.fixed("Edited", "edited", "lru").totals)
+    assert "preemption" not in alone
+
+
+def test_the_lesson_says_of_the_workloads_what_their_runs_do() -> None:
+    """Each sentence with a share in it, and the test of the engine that holds it."""
+    titles = watch._titles()
+    # tests/core/test_prefix_metrics.py: test_most_of_a_conversation_hits_…
+    assert "so most of it hits, as long as the pool keeps it" in titles["chat"][1]
+    # …: test_programs_share_nothing_at_any_block_size
+    assert "across programs nothing" in titles["api"][1]
 
 
 # ---- the link ---------------------------------------------------------------------------------

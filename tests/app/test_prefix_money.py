@@ -2,20 +2,96 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from core.sizing import catalog, prefix
+from ui import lesson
 from ui.prefix import economics, evict, money, pairs
+
+WORDS = lesson.load("prefix_cache")
 
 
 def test_the_formula_gives_the_tokens_that_the_run_has_saved() -> None:
-    found, cost, _ = money.figures()
+    found, _, _ = money.figures()
     assert (found.S, found.block_size, len(found.requests)) == (668, 16, 6)
-    assert found.h == pytest.approx(5 / 6)
+    assert found.h == found.measured_h == pytest.approx(5 / 6)
     # Every hit found the same 41 blocks, so formula and run agree but for the mean over lengths.
     assert found.formula_tokens == pytest.approx(found.measured_tokens, abs=1e-9)
     assert found.measured_tokens == pytest.approx(5 * 656 / 4093)
-    assert cost is not None
+
+
+def test_the_formula_takes_nothing_from_the_run_that_it_is_compared_with() -> None:
+    """Where the pool loses the prefix, the formula stays what it was and the run contradicts it."""
+    words = list(range(1, 26))
+    given: dict[str, Any] = {
+        "schema": "scenario/1",
+        "engine": {"num_blocks": 8, "block_size": 4, "prefix_cache": "radix"},
+        "requests": [
+            {"id": name, "prompt_tokens": [*words, 50 + i], "max_tokens": 2, "arrive_step": 9 * i}
+            for i, name in enumerate("ABC")
+        ],
+    }
+    kept = pairs.run_here(given, {})
+    assert economics.saving(kept, kept).measured_h == pytest.approx(2 / 3)
+    # B asks for A's prompt in the very step in which A computes it.
+    given["requests"][1]["arrive_step"] = 0
+    given["engine"]["num_blocks"] = 16
+    lost = pairs.run_here(given, {})
+    found = economics.saving(lost, lost)
+    assert (found.h, found.measured_h) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert found.formula_tokens == pytest.approx(2 / 3 * 24 / 26)
+    assert found.measured_tokens == pytest.approx(1 / 3 * 24 / 26)
+
+
+@pytest.mark.parametrize(("own", "reused"), [(4, "24"), (0, "20")])
+def test_the_formula_that_is_printed_is_the_one_that_is_computed(own: int, reused: str) -> None:
+    """Without tokens of its own a prompt's last one is among the shared, and is computed."""
+    prompt = list(range(1, 25))
+    given = {
+        "schema": "scenario/1",
+        "engine": {"num_blocks": 32, "block_size": 4},
+        "requests": [
+            {
+                "id": name,
+                "prompt_tokens": [*prompt, *range(100 * i, 100 * i + own)],
+                "max_tokens": 1,
+                "arrive_step": 4 * i,
+            }
+            for i, name in enumerate("ABC", 1)
+        ],
+    }
+    run = pairs.run_here(given, {})
+    found = economics.saving(run, run)
+    assert found.S == 24 and found.formula_tokens == pytest.approx(found.measured_tokens)
+    said = money.formula(found, "SIMULATED")
+    assert f"S′ = ⌊min(S, S + U − 1) / bs⌋ · bs = {reused}</caption>" in said
+    assert r"\lfloor \min(S,\, S+U-1)/B \rfloor B" in WORDS["words.full"]
+
+
+def test_what_the_cache_costs_is_said_of_the_steps_in_which_it_works() -> None:
+    _, costs, _ = money.figures()
+    assert costs.keys() == money.UNIQUE_WITH.keys()
+    counts = {(c.busy.count, c.quiet.count, c.all.count) for c in costs.values()}
+    assert counts == {(19, 39, 58)}, "one head for all rows"
+    table = money.cost_table(costs, "RECORDED")
+    assert all(f">{head}</th>" in table for head in ("19 at work", "39 others", "all 58"))
+    for name, cost in costs.items():
+        row = next(part for part in table.split("<tr>") if f">{name}</th>" in part)
+        shown = [float(part) for part in re.findall(r"([\d.]+)\u2009×", row)]
+        assert shown == [round(c.ratio, 2) for c in (cost.busy, cost.quiet, cost.all)]
+        more = f"{cost.busy.more_us:+,.0f}".replace("-", "−")
+        assert f"{more}\u2009µs ({name.lower()})" in money.cost_explained(WORDS, costs)
+
+
+def test_the_two_caches_are_recorded_as_what_they_are_called() -> None:
+    used = {
+        name: pairs.recorded_data(run)["header"]["scenario"]["engine"]["prefix_cache"]
+        for name, run in money.UNIQUE_WITH.items()
+    }
+    assert used == {"Radix tree": "radix", "Hash chain": "hash"}
 
 
 def test_flops_are_those_of_the_sizing_library() -> None:

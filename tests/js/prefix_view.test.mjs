@@ -85,6 +85,8 @@ test("where a match ends and why, in words", () => {
   const look = { step: 4, request: "B", num_tokens: 32, num_cached_tokens: 4, hit_blocks: 1, most_blocks: 7, why: "differs", differs_at: 6 };
   assert.equal(hitSentence(look), "4 of 32 tokens are not computed again.");
   assert.equal(hitSentence({ ...look, hit_blocks: 0 }), "No hit.");
+  assert.match(hitSentence({ ...look, resumed: true }), /not computed again\. It had run before, so these count as no hits\.$/);
+  assert.equal(hitSentence({ ...look, resumed: true, hit_blocks: 0 }), "Nothing is left of it in the cache.");
   assert.match(whySentence(look, 4), /^Token 6 is the first that differs .* The 2 equal tokens before it .* At most 28 could have hit/);
   assert.match(whySentence({ ...look, differs_at: 4 }, 4), /ends at its block\. At most/);
   assert.match(whySentence({ ...look, hit_blocks: 7, why: "limit" }, 4), /at most 7 of 8 blocks\.$/);

@@ -1,7 +1,9 @@
 """What the formula of prefix caching says of a workload, beside what two runs of it measured.
 
 Two runs of the same requests on the same machine, cache on and off. The formula knows tokens and
-FLOP; the runs know milliseconds. Nothing here is typed in: S, U and h are counted in the run.
+FLOP; the runs know milliseconds. Nothing here is typed in, and nothing of the formula is taken from
+what the run found: S and U are read off the prompts, and h follows from them, as every prompt but
+the first can hit. So the run may contradict it.
 """
 
 from __future__ import annotations
@@ -33,14 +35,16 @@ class Saving:
     """Of one workload. Shares are of all prompts. hit_*: of the requests that found something.
 
     S: tokens that all prompts begin with; U: tokens of their own, on average; h: share of the
-    requests that found the prefix. formula_tokens, measured_tokens: share of prompt tokens not
-    computed. formula_flops: share of prefill FLOP. measured_time: share of first-token time.
+    requests that can find the prefix, (n − 1) / n; measured_h: share of those that found something.
+    formula_tokens, measured_tokens: share of prompt tokens not computed. formula_flops: share of
+    prefill FLOP. measured_time: share of first-token time.
     """
 
     requests: tuple[Request, ...]
     S: int
     U: float
     h: float
+    measured_h: float
     block_size: int
     formula_tokens: float
     measured_tokens: float
@@ -74,7 +78,7 @@ def saving(with_cache: Json, without: Json) -> Saving:
     prompts = header["prompts"]
     if prompts != without["header"]["prompts"]:
         raise ValueError("the two runs do not have the same prompts")
-    found = {one.request: one for one in lookups(with_cache)}
+    found = {one.request: one for one in lookups(with_cache) if not one.resumed}
     on, off = first_token_us(with_cache), first_token_us(without)
     requests = tuple(
         Request(name, len(prompts[name]), found[name].num_cached_tokens, on[name] / 1e3, t / 1e3)
@@ -84,7 +88,7 @@ def saving(with_cache: Json, without: Json) -> Saving:
     block_size = header["scenario"]["engine"]["block_size"]
     shared = common_prefix(list(prompts.values()))
     own = sum(map(len, prompts.values())) / len(prompts) - shared
-    share = len(hits) / len(requests)
+    share = (len(requests) - 1) / len(requests)
     total = sum(r.prompt for r in requests)
     tokens = sum(
         prefix.prefill_reduction(shared, r.prompt - shared, share, block_size).value * r.prompt  # type: ignore[operator]
@@ -108,6 +112,7 @@ def saving(with_cache: Json, without: Json) -> Saving:
         S=shared,
         U=own,
         h=share,
+        measured_h=len(hits) / len(requests),
         block_size=block_size,
         formula_tokens=tokens / total,
         measured_tokens=sum(r.found for r in requests) / total,

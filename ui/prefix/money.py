@@ -11,7 +11,9 @@ from typing import Any
 import streamlit as st
 
 from core.errors import KVScopeError
-from core.trace.prefix_metrics import Ratio, computed_tokens, hit_rate, scheduling_ratio
+from core.sizing.prefix import reusable_tokens
+from core.trace.prefix_cost import SchedulingCost, scheduling_cost
+from core.trace.prefix_metrics import computed_tokens, hit_rate
 from ui import runs
 from ui.components.series import label_of, series
 from ui.kit import page, states
@@ -20,7 +22,10 @@ from ui.prefix import pairs
 from ui.prefix.economics import Saving, saving
 
 WITH, WITHOUT = "long_prompt_cached", "long_prompt_uncached"
-UNIQUE_WITH, UNIQUE_WITHOUT = "unique_cached", "unique_uncached"
+UNIQUE_WITH = {"Radix tree": "unique_cached", "Hash chain": "unique_hashed"}
+UNIQUE_WITHOUT = "unique_uncached"
+RUNS = (WITH, WITHOUT, *UNIQUE_WITH.values(), UNIQUE_WITHOUT)
+Costs = dict[str, SchedulingCost]
 
 
 def _stamp(names: tuple[str, ...]) -> tuple[int, ...]:
@@ -29,7 +34,7 @@ def _stamp(names: tuple[str, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=2)
-def _figures(stamp: tuple[int, ...]) -> tuple[Saving, Ratio | None, dict[str, Any]]:
+def _figures(stamp: tuple[int, ...]) -> tuple[Saving, Costs, dict[str, Any]]:
     on, off = pairs.recorded_data(WITH), pairs.recorded_data(WITHOUT)
     shared = {"x": {"label": "step", "last": len(on["steps"]) - 1}, "label": label_of(on["header"])}
     charts = {
@@ -55,13 +60,18 @@ def _figures(stamp: tuple[int, ...]) -> tuple[Saving, Ratio | None, dict[str, An
             ],
         },
     }
-    cost = scheduling_ratio(pairs.recorded_data(UNIQUE_WITH), pairs.recorded_data(UNIQUE_WITHOUT))
-    return saving(on, off), cost, charts
+    bare = pairs.recorded_data(UNIQUE_WITHOUT)
+    costs = {
+        name: cost
+        for name, run in UNIQUE_WITH.items()
+        if (cost := scheduling_cost(pairs.recorded_data(run), bare)) is not None
+    }
+    return saving(on, off), costs, charts
 
 
-def figures() -> tuple[Saving, Ratio | None, dict[str, Any]]:
+def figures() -> tuple[Saving, Costs, dict[str, Any]]:
     """All figures of the study, from the recorded runs. Raises KVScopeError."""
-    return _figures(_stamp((WITH, WITHOUT, UNIQUE_WITH, UNIQUE_WITHOUT)))
+    return _figures(_stamp(RUNS))
 
 
 def percent(share: float | None) -> str:
@@ -70,7 +80,7 @@ def percent(share: float | None) -> str:
 
 def draw(words: Lesson, *, present: bool) -> None:
     try:
-        found, cost, charts = figures()
+        found, costs, charts = figures()
         label, about = runs.label(runs.recorded(WITH).header)
     except KVScopeError as exc:
         states.refused(exc, words["refused"])
@@ -95,7 +105,12 @@ def draw(words: Lesson, *, present: bool) -> None:
         st.html(formula(found, label))
         st.markdown(explained(words, found))
     with right:
-        st.markdown(overhead(words, cost))
+        if costs.keys() == UNIQUE_WITH.keys():
+            st.markdown(words["cost"])
+            st.html(cost_table(costs, label))
+            st.markdown(cost_explained(words, costs))
+        else:
+            st.markdown(words["cost-none"])
 
 
 def files(found: Saving) -> list[page.Export]:
@@ -147,11 +162,20 @@ def _bar(name: str, ms: float, most: float) -> str:
 
 def formula(found: Saving, label: str) -> str:
     """The formula's shares beside the measured ones."""
-    reused = min(found.S, int(found.S + found.U - 1)) // found.block_size * found.block_size
+    reused = {
+        reusable_tokens(found.S, r.prompt - found.S, found.block_size) for r in found.requests
+    }
+    said = " or ".join(f"{tokens:,}" for tokens in sorted(reused))
     rows = (
         (
+            "Requests that find the prefix",
+            "h = (n − 1) / n",
+            found.h,
+            found.measured_h,
+        ),
+        (
             "Prompt tokens not computed",
-            f"h · S′ / (S + U), S′ = ⌊S / bs⌋ · bs = {reused}",
+            "h · S′ / (S + U)",
             found.formula_tokens,
             found.measured_tokens,
         ),
@@ -165,8 +189,9 @@ def formula(found: Saving, label: str) -> str:
         for name, how, said, measured in rows
     )
     given = (
-        f"S {found.S} shared tokens, U {found.U:.1f} of their own on average, "
-        f"h {found.h:.2f}, bs {found.block_size}: counted in the run"
+        f"n {len(found.requests)} prompts, S {found.S} shared tokens, U {found.U:.1f} of their "
+        f"own, bs {found.block_size}: read off the prompts<br>"
+        f"S′ = ⌊min(S, S + U − 1) / bs⌋ · bs = {said}"
     )
     return (
         "<div class='kv-px-table' tabindex='0' role='region' aria-label='Formula and measurement'>"
@@ -190,13 +215,38 @@ def explained(words: Lesson, found: Saving) -> str:
     )
 
 
-def overhead(words: Lesson, cost: Ratio | None) -> str:
-    """What the cache costs where nothing ever hits."""
-    if cost is None:
-        return words["cost-none"]
-    return words["cost"].format(
-        median=f"{cost.median:.2f}",
-        low=f"{cost.low:.2f}",
-        high=f"{cost.high:.2f}",
-        count=cost.count,
+def cost_table(costs: Costs, label: str) -> str:
+    """Scheduling and bookkeeping where nothing ever hits, with each cache over without."""
+    one = next(iter(costs.values()))
+    heads = (f"{one.busy.count} at work", f"{one.quiet.count} others", f"all {one.all.count}")
+    head = "".join(f"<th scope='col' class='n'>{text}</th>" for text in heads)
+    body = "".join(
+        f"<tr><th scope='row'>{html.escape(name)}</th>"
+        + "".join(
+            f"<td class='n'>{part.ratio:.2f}\u2009×</td>"
+            for part in (cost.busy, cost.quiet, cost.all)
+        )
+        + "</tr>"
+        for name, cost in costs.items()
     )
+    return (
+        "<div class='kv-px-table' tabindex='0' role='region' aria-label='Cost of the caches'>"
+        f"<table><caption>Time of steps, with the cache over without · {html.escape(label)}"
+        f"</caption><thead><tr><th scope='col'>Cache</th>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def cost_explained(words: Lesson, costs: Costs) -> str:
+    """What the table says, with the microseconds that each cache adds to a step at work."""
+    one = next(iter(costs.values()))
+    return words["cost-explained"].format(
+        busy=one.busy.count,
+        more=" and ".join(
+            f"{_signed(cost.busy.more_us)}\u2009µs ({name.lower()})" for name, cost in costs.items()
+        ),
+    )
+
+
+def _signed(us: float) -> str:
+    return f"{us:+,.0f}".replace("-", "−")

@@ -8,6 +8,7 @@ from functools import cache
 import streamlit as st
 
 from core.errors import KVScopeError
+from core.trace.prefix_metrics import Totals
 from core.workloads_prefix import KINDS, Knobs
 from ui import catalogue, lesson, runs
 from ui.components.series import label_of, series
@@ -135,14 +136,26 @@ def _select(label: str, name: str, options: tuple, shown=str) -> None:
     )
 
 
-def rates(pair: pairs.Pair) -> None:
-    """The share of tokens found so far, over the steps, and what it comes to."""
-    total = pair.totals
-    st.markdown(
+def found_sentence(total: Totals) -> str:
+    """What a run found and computed. Tokens found by requests that had run before stand apart:
+    they are their own, and no sign that prompts begin alike."""
+    said = (
         f"**{total.cached:,} of {total.looked_up:,}** tokens of prompts were found in the tree, "
         f"{100 * total.hit_rate:.0f}\u2009%; **{total.computed:,}** tokens were computed, those of "
         "the answers included."
     )
+    if total.again_looked_up:
+        said += (
+            f" Requests taken up again after preemption found **{total.again_cached:,} of "
+            f"{total.again_looked_up:,}** tokens again; these are no hits, and not in the rate."
+        )
+    return said
+
+
+def rates(pair: pairs.Pair) -> None:
+    """The share of tokens found so far, over the steps, and what it comes to."""
+    total = pair.totals
+    st.markdown(found_sentence(total))
     series(
         {
             "title": "Hit rate so far",

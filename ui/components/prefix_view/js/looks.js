@@ -40,7 +40,7 @@ const WHY = {
   empty: () => "Nothing is cached yet.",
   other_salt: () => "The next block is cached, but for another salt or adapter. Its key begins at another root, so it is not found.",
   evicted: (l) => `Block ${num(l.hit_blocks + 1)} of this prompt was cached once. It has been evicted, and what followed it is of no use.`,
-  computing: () => "The next block is being computed in this very step. It can be found from the next step on.",
+  computing: () => "A running request has the next block's tokens and has yet to compute them. They can be found from the step after that on.",
   differs: (l, bs) => {
     const alike = l.differs_at - l.hit_blocks * bs;
     const lost = alike ? ` The ${plural(alike, "equal token")} before it in the same block ${alike === 1 ? "counts" : "count"} for nothing: a block matches whole or not at all.` : "";
@@ -55,7 +55,9 @@ export function whySentence(l, bs) {
 }
 
 export function hitSentence(l) {
-  return l.hit_blocks ? `${num(l.num_cached_tokens)} of ${num(l.num_tokens)} tokens are not computed again.` : "No hit.";
+  if (!l.hit_blocks) return l.resumed ? "Nothing is left of it in the cache." : "No hit.";
+  const again = l.resumed ? " It had run before, so these count as no hits." : "";
+  return `${num(l.num_cached_tokens)} of ${num(l.num_tokens)} tokens are not computed again.${again}`;
 }
 
 // Tokens as one reads them. A model's tokens, bytes and the workloads' words carry their own spaces.

@@ -37,7 +37,7 @@ export class Strip {
     const state = side.sv.state;
     const { bs } = info;
     const seq = state.seqs.get(look.sequence);
-    this.head.replaceChildren("The prompt of ", badge(info, look.sequence), ` let in at step ${num(look.step)}`);
+    this.head.replaceChildren("The prompt of ", badge(info, look.sequence), ` ${look.resumed ? "taken up again" : "let in"} at step ${num(look.step)}`);
     const count = Math.ceil(look.num_tokens / bs);
     const cells = [];
     for (let i = 0; i < count; i++) {
