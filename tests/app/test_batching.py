@@ -133,9 +133,28 @@ def test_admission_cures_the_thrash_in_the_simulation_too() -> None:
         lanes = studies.shown(at(study="pressure", source="simulated", **settings)).lanes
         return [json.loads(lane.serving)["summary"]["preemptions"] for lane in lanes]
 
-    assert preemptions(seats=8, watermark=0) == [3, 3]
-    assert preemptions(seats=8, watermark=20) == [3, 0]
-    assert preemptions(seats=4, watermark=0) == [3, 0]
+    assert preemptions(seats=8, watermark=0) == [6, 6]
+    assert preemptions(seats=8, watermark=20) == [6, 0]
+    assert preemptions(seats=4, watermark=0) == [6, 0]
+
+
+def test_what_is_said_of_thrashing_holds_in_the_run() -> None:
+    thrash = studies.RECORDED["pressure"]["Nothing held back"]
+    found, run = studies.figures(thrash)["summary"], runs.recorded(thrash)
+    again, computed = found["recomputed_tokens"], found["computed_tokens"]
+    (away,) = [row for row in studies.figures(thrash)["rows"] if row["preempted"]]
+    assert (away["sequence"], len(away["preempted"])) == ("H", 6)
+    assert (
+        f"H is sent away six times, and {again:,} of the {computed:,} tokens"
+        in (LESSON["words.full"])
+    )
+    assert again > 0.6 * computed, "the glossary says most"
+    said = catalogue.recorded()[thrash]
+    *most, last = map(str, away["preempted"])
+    assert f"Steps {', '.join(most)} and {last}: H gives way. Two of three" in said["look"]
+    blocks = run.header["scenario"]["engine"]["num_blocks"]
+    assert f"a pool of {blocks} blocks. H, with {away['prompt_tokens']} tokens" in said["shows"]
+    assert round(3 * again / computed) == 2
 
 
 @given(
@@ -179,9 +198,9 @@ def test_the_charts_below_follow_the_runs() -> None:
     data = [runs.recorded(name).data() for name in studies.RECORDED["pressure"].values()]
     chart = below.blocks_chart(shown.lanes, data)
     assert [line["name"] for line in chart["lines"]] == [lane.name for lane in shown.lanes]
-    assert [mark["x"] for mark in chart["marks"]] == [17, 28, 37]
+    assert [mark["x"] for mark in chart["marks"]] == [15, 19, 23, 28, 43, 63]
     first = data[0]["steps"]
-    assert chart["lines"][0]["values"][17] == first[17]["usage"]["free"]
+    assert chart["lines"][0]["values"][15] == first[15]["usage"]["free"]
     queue = below.queue_chart(studies.shown(at()).lanes, data)
     assert queue["lines"][0]["values"][:25] == [4] * 24 + [0]
 

@@ -332,16 +332,24 @@ def test_pressure_thrashes_and_either_cure_ends_it() -> None:
     names = ("pressure_thrash", "pressure_watermark", "pressure_fewer_places")
     runs = [recorded(name) for name in names]
     found = [serving_metrics.summary(read(run), None) for run in runs]
-    assert [f["preemptions"] for f in found] == [3, 0, 0]
-    assert [f["recomputed_tokens"] for f in found] == [381, 0, 0]
-    assert [f["computed_tokens"] for f in found] == [767, 386, 386]
-    assert [f["steps"] for f in found] == [60, 60, 60]
-    lives = [read(run).lives["F"] for run in runs]
-    assert lives[0].preempted == [17, 28, 37]
-    assert [stay.start for stay in lives[0].stays] == [12, 24, 36, 40]
-    assert [life.admitted for life in lives] == [12, 40, 40]
-    assert "watermark" in {wait.reason for wait in lives[1].waits}
-    assert lives[2].waits[-1].reason == "max_num_seqs"
+    assert [f["preemptions"] for f in found] == [6, 0, 0]
+    assert [f["recomputed_tokens"] for f in found] == [1187, 0, 0]
+    assert [f["computed_tokens"] for f in found] == [1736, 549, 549]
+    assert 3 * 1187 > 2 * 1736, "most work is work done before"
+    assert [f["output_tokens"] for f in found] == [302, 302, 302]
+    assert [f["steps"] for f in found] == [86, 86, 86], "those admitted before never wait for H"
+    last = [read(run).lives["H"] for run in runs]
+    assert last[0].preempted == [15, 19, 23, 28, 43, 63]
+    assert [stay.start for stay in last[0].stays] == [12, 17, 20, 24, 41, 57, 65]
+    assert [life.admitted for life in last] == [12, 65, 65]
+    assert last[1].waits[-1].reason == "watermark"
+    assert last[2].waits[-1].reason == "max_num_seqs"
+
+
+def test_thrashing_costs_time_where_it_costs_no_steps() -> None:
+    names = ("pressure_thrash", "pressure_watermark", "pressure_fewer_places")
+    thrash, *cured = (serving(recorded(name))["ends_us"][-1] for name in names)
+    assert all(thrash > 1.1 * other for other in cured)
 
 
 def test_the_figures_are_json_and_the_stays_add_up() -> None:
@@ -350,5 +358,5 @@ def test_the_figures_are_json_and_the_stays_add_up() -> None:
     assert sum(n for stay in found["stays"] for _, n in stay[3]) == (
         found["summary"]["place_steps"]["total"] - found["summary"]["place_steps"]["empty"]
     )
-    assert len(found["ends_us"]) == len(found["waiting"]) == 60
+    assert len(found["ends_us"]) == len(found["waiting"]) == 86
     assert found["ends_us"] == sorted(found["ends_us"])
