@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from itertools import accumulate
 from random import Random
 from typing import Any, NotRequired, TypedDict
@@ -59,7 +60,8 @@ def arrivals(rate_per_step: float, count: int, seed: int, pattern: str = "poisso
     """The steps in which `count` requests arrive, the first in step 0, in order.
 
     rate_per_step: requests per step in the long run, 0.01 … 1,000. pattern: one of `PATTERNS`:
-    ``poisson`` has exponential gaps of mean 1 / rate; ``uniform`` equal ones, and needs no seed;
+    ``poisson`` has exponential gaps of mean 1 / rate; ``uniform`` equal ones, of the rate as it is
+    written (0.07 is 7 in 100 steps, which no float is), and needs no seed;
     ``burst`` brings `BURST` requests together, with exponential gaps of mean `BURST` / rate.
 
     Raises ScenarioError.
@@ -70,7 +72,8 @@ def arrivals(rate_per_step: float, count: int, seed: int, pattern: str = "poisso
     if pattern not in PATTERNS:
         raise ScenarioError("pattern", f"{pattern!r} is none: give {', '.join(PATTERNS)}")
     if pattern == "uniform":
-        return [math.floor(i / rate_per_step) for i in range(count)]
+        exact = Fraction(str(rate_per_step))
+        return [math.floor(i / exact) for i in range(count)]
     together = BURST if pattern == "burst" else 1
     rng = Random(f"arrivals {seed}")
     steps: list[int] = []

@@ -88,14 +88,29 @@ def in_us(life: Life, clock: Clock) -> Times:
     )
 
 
-def meets(times: Times, ttft: float, gap: float) -> bool:
-    """Whether a sequence got its first token within `ttft` and every later one within `gap`."""
+def meets(life: Life, ttft: float, gap: float, clock: Clock | None = None) -> bool:
+    """Whether a sequence was answered to its end, got its first token within `ttft` and every later
+    one within `gap`: in microseconds with a clock, in steps without one.
+
+    What was refused or cancelled met nobody's target, nor has yet what is not at its end.
+    """
+    if life.finish_reason in (None, "cancelled"):
+        return False
+    times = in_steps(life) if clock is None else in_us(life, clock)
     return times.ttft is not None and times.ttft <= ttft and max(times.gaps, default=0) <= gap
 
 
-def goodput(times: Sequence[Times], ttft: float, gap: float) -> float | None:
-    """The share of sequences that meet both targets; None where there are none."""
-    return sum(meets(t, ttft, gap) for t in times) / len(times) if times else None
+def goodput(found: Lives, ttft: float, gap: float, clock: Clock | None = None) -> tuple[int, int]:
+    """How many requests meet both targets, and how many there are, the refused ones among them.
+
+    A request of several answers meets them if each does; a beam that was pruned is no answer.
+    """
+    answers: dict[str, list[bool]] = {}
+    for life in found.lives.values():
+        of_request = answers.setdefault(life.request, [])
+        if life.finish_reason != "pruned":
+            of_request.append(meets(life, ttft, gap, clock))
+    return sum(bool(met) and all(met) for met in answers.values()), len(answers)
 
 
 def place_steps(found: Lives) -> Json:

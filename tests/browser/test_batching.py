@@ -154,9 +154,9 @@ def test_studies_and_controls_change_the_picture_and_the_address(page: Any, app:
     page.wait_for_url(re.compile(r"[?&]chunk=64(&|$)"))
     page.get_by_text("Memory pressure", exact=True).click()
     page.get_by_role("region", name="Nothing held back").wait_for()
-    assert _figure(page, "Preemptions") == ["3", "0", "0"]
-    again = page.locator(".stay[data-s=F] .part.again")
-    assert again.count() == 3
+    assert _figure(page, "Preemptions") == ["6", "0", "0"]
+    again = page.locator(".stay[data-s=H] .part.again")
+    assert again.count() == 6
     assert again.first.evaluate("node => getComputedStyle(node).fill").startswith("url(")
     page.get_by_text("Arrivals", exact=True).click()
     page.get_by_role("button", name="New draw").wait_for()

@@ -180,18 +180,74 @@ def test_percentiles_of_a_known_list() -> None:
     assert percentile([7], 1) == 7
 
 
+def lives(*made: Life) -> Lives:
+    return Lives({life.sequence: life for life in made}, 8, 20, [0] * 20)
+
+
+def answered(
+    name: str, *sampled: int, request: str = "", reason: str | None = "max_tokens"
+) -> Life:
+    """A sequence that came in step 0 and got a token in each of these steps."""
+    end = sampled[-1] if reason is not None else None
+    return Life(name, request or name, 5, 0, sampled=[*sampled], ended=end, finish_reason=reason)
+
+
 def test_goodput_asks_for_both_targets_and_every_gap() -> None:
-    times = [
-        Times(2, (1, 1, 1), 5),
-        Times(2, (1, 9), 12),
-        Times(8, (), 8),
-        Times(None, (), None),
-    ]
-    assert goodput(times, 2, 1) == 0.25
-    assert goodput(times, 2, 9) == 0.5
-    assert goodput(times, 8, 1) == 0.5
-    assert goodput(times, 8, 9) == 0.75
-    assert goodput([], 1, 1) is None
+    found = lives(answered("A", 1, 2, 3, 4), answered("B", 1, 2, 11), answered("C", 7))
+    assert [goodput(found, *targets) for targets in ((2, 1), (2, 9), (8, 1), (8, 9))] == [
+        (1, 3), (2, 3), (2, 3), (3, 3),
+    ]  # fmt: skip
+    clock = Clock(tuple(10.0 * (k + 1) for k in range(20)))
+    assert (goodput(found, 20, 10, clock), goodput(found, 19, 10, clock)) == ((1, 3), (0, 3))
+    assert goodput(lives(), 1, 1) == (0, 0)
+
+
+def test_what_was_not_answered_to_its_end_meets_no_target() -> None:
+    found = lives(
+        answered("A", 1, 2),
+        answered("B", 1, 2, reason="cancelled"),
+        answered("C", 1, 2, reason=None),
+        Life("D", "D", 500, 0, ended=0, rejected="exceeds_pool"),
+    )
+    assert goodput(found, 9, 9) == (1, 4)
+
+
+def test_several_answers_are_one_request_and_a_pruned_beam_is_none() -> None:
+    late = answered("B#1", 1, 8, request="B")
+    found = lives(answered("A", 1), answered("A#1", 2, request="A"), answered("B", 1), late)
+    assert (goodput(found, 9, 3), goodput(found, 9, 7)) == ((1, 2), (2, 2))
+    late.finish_reason = "pruned"
+    assert goodput(found, 9, 3) == (2, 2)
+
+
+def test_goodput_of_a_run_in_which_all_of_this_happens() -> None:
+    prompt = list(range(1, 9))
+    twins = {"id": "B", "prompt_tokens": prompt, "max_tokens": 4, "n": 2}
+    run = simulated(
+        {
+            "schema": "scenario/1",
+            "engine": {"num_blocks": 16, "block_size": 4},
+            "requests": [
+                {"id": "A", "prompt_tokens": prompt, "max_tokens": 6},
+                twins,
+                {"id": "C", "prompt_tokens": prompt, "max_tokens": 9, "cancel_step": 4},
+                {"id": "D", "prompt_tokens": [1] * 80, "max_tokens": 4},
+            ],
+        }
+    )
+    assert run["results"]["B#1"]["finish_reason"] == "max_tokens"
+    assert goodput(read(run), 99, 99) == (2, 4)
+    assert goodput(read({**run, "steps": run["steps"][:5]}), 99, 99) == (1, 4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_beam_search_that_ends_has_answers(seed: int) -> None:
+    _, made = beam_run(random_case(seed))
+    found = read(made.to_dict())
+    for request in {life.request for life in found.lives.values()}:
+        mine = [life for life in found.lives.values() if life.request == request]
+        if all(life.rejected is None for life in mine):
+            assert {life.finish_reason for life in mine} - {"pruned", None}
 
 
 def test_a_gap_lasts_to_the_end_of_its_step_and_counts_time_away() -> None:
@@ -276,16 +332,24 @@ def test_pressure_thrashes_and_either_cure_ends_it() -> None:
     names = ("pressure_thrash", "pressure_watermark", "pressure_fewer_places")
     runs = [recorded(name) for name in names]
     found = [serving_metrics.summary(read(run), None) for run in runs]
-    assert [f["preemptions"] for f in found] == [3, 0, 0]
-    assert [f["recomputed_tokens"] for f in found] == [381, 0, 0]
-    assert [f["computed_tokens"] for f in found] == [767, 386, 386]
-    assert [f["steps"] for f in found] == [60, 60, 60]
-    lives = [read(run).lives["F"] for run in runs]
-    assert lives[0].preempted == [17, 28, 37]
-    assert [stay.start for stay in lives[0].stays] == [12, 24, 36, 40]
-    assert [life.admitted for life in lives] == [12, 40, 40]
-    assert "watermark" in {wait.reason for wait in lives[1].waits}
-    assert lives[2].waits[-1].reason == "max_num_seqs"
+    assert [f["preemptions"] for f in found] == [6, 0, 0]
+    assert [f["recomputed_tokens"] for f in found] == [1187, 0, 0]
+    assert [f["computed_tokens"] for f in found] == [1736, 549, 549]
+    assert 3 * 1187 > 2 * 1736, "most work is work done before"
+    assert [f["output_tokens"] for f in found] == [302, 302, 302]
+    assert [f["steps"] for f in found] == [86, 86, 86], "those admitted before never wait for H"
+    last = [read(run).lives["H"] for run in runs]
+    assert last[0].preempted == [15, 19, 23, 28, 43, 63]
+    assert [stay.start for stay in last[0].stays] == [12, 17, 20, 24, 41, 57, 65]
+    assert [life.admitted for life in last] == [12, 65, 65]
+    assert last[1].waits[-1].reason == "watermark"
+    assert last[2].waits[-1].reason == "max_num_seqs"
+
+
+def test_thrashing_costs_time_where_it_costs_no_steps() -> None:
+    names = ("pressure_thrash", "pressure_watermark", "pressure_fewer_places")
+    thrash, *cured = (serving(recorded(name))["ends_us"][-1] for name in names)
+    assert all(thrash > 1.1 * other for other in cured)
 
 
 def test_the_figures_are_json_and_the_stays_add_up() -> None:
@@ -294,5 +358,5 @@ def test_the_figures_are_json_and_the_stays_add_up() -> None:
     assert sum(n for stay in found["stays"] for _, n in stay[3]) == (
         found["summary"]["place_steps"]["total"] - found["summary"]["place_steps"]["empty"]
     )
-    assert len(found["ends_us"]) == len(found["waiting"]) == 60
+    assert len(found["ends_us"]) == len(found["waiting"]) == 86
     assert found["ends_us"] == sorted(found["ends_us"])

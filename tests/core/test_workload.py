@@ -75,6 +75,13 @@ def test_equal_gaps_are_equal_and_bursts_come_together(rate: float, count: int, 
     assert all(len(set(steps[i : i + BURST])) == 1 for i in range(0, count, BURST))
 
 
+def test_equal_gaps_are_those_of_the_rate_as_it_is_written() -> None:
+    """Of 7 in 100 steps the eighth comes in step 100, though 7 / 0.07 is less as floats."""
+    for in_100 in range(1, 101):
+        expected = [100 * i // in_100 for i in range(400)]
+        assert arrivals(in_100 / 100, 400, 0, "uniform") == expected
+
+
 def test_bursts_are_less_even_than_a_poisson_stream_and_that_is_less_even_than_equal_gaps() -> None:
     """Requests in windows of 20 steps: variance / mean is 1 for Poisson, 8 for bursts of 8."""
 

@@ -6,7 +6,7 @@ import { lifeOf, metricsCsv, shareOf, time, tipOf, waitsOf } from "../../ui/comp
 
 const row = (more) => ({
   sequence: "A", request: "A", prompt_tokens: 5, output_tokens: 3, arrived: 0, admitted: 2, first_token: 2, ended: 5,
-  rejected: null, sampled: [2, 3, 5], waits: [[0, 1, "max_num_seqs", 1, 0], [1, 2, "behind_head", null, null]], preempted: [],
+  finish_reason: "max_tokens", rejected: null, sampled: [2, 3, 5], waits: [[0, 1, "max_num_seqs", 1, 0], [1, 2, "behind_head", null, null]], preempted: [],
   computed: 7, recomputed: 0, cached: 0, ttft_steps: 3, worst_gap_steps: 2, ttft_us: 30000, worst_gap_us: 21000, gaps_us: [9000, 21000], ...more,
 });
 
@@ -17,12 +17,26 @@ test("a request counts when its first token and every gap meet the targets", () 
   assert.ok(meets(row(), { ttft: 30000, gap: 21000 }, "ms"));
   assert.ok(meets(row({ worst_gap_steps: null }), { ttft: 3, gap: 1 }, "steps"), "one token has no gap");
   assert.ok(!meets(row({ ttft_steps: null }), { ttft: 99, gap: 99 }, "steps"), "none ever came");
+  const loose = { ttft: 99, gap: 99 };
+  assert.ok(!meets(row({ finish_reason: "cancelled" }), loose, "steps"), "nobody got the answer");
+  assert.ok(!meets(row({ finish_reason: null, ended: null }), loose, "steps"), "it is not at its end");
+  assert.ok(!meets(row({ finish_reason: null, rejected: "exceeds_pool" }), loose, "steps"));
 });
 
-test("goodput is a share and a rate; refused requests are not asked", () => {
-  const serving = { rows: [row(), row({ ttft_steps: 9 }), row({ rejected: "exceeds_pool", ttft_steps: null })], summary: { steps: 50, duration_us: 2e6 } };
-  assert.deepEqual(goodput(serving, { ttft: 3, gap: 2 }, "steps"), { met: 1, of: 2, share: 0.5, rate: 2 });
-  assert.deepEqual(goodput(serving, { ttft: 30000, gap: 21000 }, "ms"), { met: 2, of: 2, share: 1, rate: 1 });
+test("goodput is a share and a rate of requests, and a refused one is a request", () => {
+  const refused = { request: "C", finish_reason: null, rejected: "exceeds_pool", ttft_steps: null, ttft_us: null };
+  const rows = [row(), row({ request: "B", ttft_steps: 9 }), row(refused), row({ request: "D", finish_reason: "cancelled" })];
+  const serving = { rows, summary: { steps: 50, duration_us: 2e6 } };
+  assert.deepEqual(goodput(serving, { ttft: 3, gap: 2 }, "steps"), { met: 1, of: 4, share: 0.25, rate: 2 });
+  assert.deepEqual(goodput(serving, { ttft: 30000, gap: 21000 }, "ms"), { met: 2, of: 4, share: 0.5, rate: 1 });
+  assert.deepEqual(goodput({ ...serving, rows: [] }, { ttft: 3, gap: 2 }, "steps"), { met: 0, of: 0, share: null, rate: 0 });
+});
+
+test("several answers are one request, met when each of them is", () => {
+  const met = (...rows) => goodput({ rows, summary: { steps: 50 } }, { ttft: 3, gap: 2 }, "steps");
+  assert.equal(met(row(), row({ sequence: "A#1" })).met, 1);
+  assert.deepEqual([met(row(), row({ worst_gap_steps: 3 })).met, met(row(), row({ worst_gap_steps: 3 })).of], [0, 1]);
+  assert.equal(met(row(), row({ finish_reason: "pruned", worst_gap_steps: 3 })).met, 1, "a pruned beam is no answer");
 });
 
 test("the slider's stops are round, rise, and hold all values", () => {

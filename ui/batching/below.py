@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.errors import KVScopeError
 from ui import runs
-from ui.batching import studies
+from ui.batching import grading, studies
 from ui.components.gantt import Lane
 from ui.components.series import series
 from ui.lesson import Lesson
@@ -66,28 +66,45 @@ def blocks_chart(lanes: list[Lane], data: list[Json]) -> Json:
 
 
 def chunks() -> list[Json]:
-    """Every run of the long prompt, whole first: {name, long_ttft_us, gap_us (the longest of the
-    others), total_us}. Raises KVScopeError."""
+    """Every run of the long prompt, whole first: {name, steps (those that compute the prompt), all
+    (those of the run), long_ttft_us, gap_us (the longest of the others), ratio (of it to their
+    usual gap)}. Raises KVScopeError.
+
+    The prompt begins in the step of its arrival, so its first token comes after just these steps.
+    """
     names = {"Whole": studies.WHOLE}
     names |= {f"{chunk} tokens a step": name for chunk, name in studies.CHUNKED.items()}
     out = []
     for name, run in names.items():
         found = studies.figures(run)
         long = max(found["rows"], key=lambda row: row["prompt_tokens"])
-        others = [row["worst_gap_us"] for row in found["rows"] if row is not long]
+        gaps = grading.spike(found)
         out.append(
             {
                 "name": name,
-                "gap_us": max(others),
+                "steps": long["ttft_steps"],
+                "all": found["summary"]["steps"],
+                "gap_us": gaps.gap_us,
+                "ratio": gaps.ratio,
                 "long_ttft_us": long["ttft_us"],
-                "total_us": found["summary"]["duration_us"],
             }
         )
     return out
 
 
+def chunks_values(rows: list[Json]) -> Json:
+    """What the sentence above the table may name: of the whole prompt, then of each chunk."""
+    whole, *cut = rows
+    return {
+        "all": whole["all"],
+        "steps": " or ".join(str(row["steps"]) for row in cut),
+        "whole": f"{whole['ratio']:.0f}",
+        "cut": " and ".join(f"{row['ratio']:.0f}" for row in cut),
+    }
+
+
 def chunks_table(words: str) -> str:
-    """The price of chunks as HTML: the others' gaps, the long prompt's first token, all of it."""
+    """The price of chunks as HTML: the others' gaps, and the long prompt's own first token."""
     try:
         rows = chunks()
         kind, detail = runs.label(runs.recorded(studies.WHOLE).header)
@@ -96,17 +113,17 @@ def chunks_table(words: str) -> str:
     first = rows[0]
     cells = []
     for row in rows:
-        values = "".join(
+        values = f"<td><b>{row['steps']}</b></td>" + "".join(
             f"<td><b>{row[key] / 1000:,.0f}</b> × {row[key] / first[key]:.2f}</td>"
-            for key in ("gap_us", "long_ttft_us", "total_us")
+            for key in ("gap_us", "long_ttft_us")
         )
         cells.append(f'<tr><th scope="row">{html.escape(row["name"])}</th>{values}</tr>')
     return (
         '<section class="kv-chunks"><header><h2>What chunks buy, and what they cost</h2>'
         f'<span class="kv-prov recorded"><b>{kind}</b><span>{html.escape(detail)}</span></span>'
-        f"</header><p>{words}</p><table><thead><tr><th scope='col'>The prompt is computed</th>"
+        f"</header><p>{words.format(**chunks_values(rows))}</p><table><thead><tr>"
+        "<th scope='col'>The prompt is computed</th><th scope='col'>Steps with it</th>"
         "<th scope='col'>Longest gap of the others, ms</th>"
-        "<th scope='col'>First token of the long one, ms</th>"
-        "<th scope='col'>All answers done, ms</th></tr></thead>"
+        "<th scope='col'>These steps together: its first token, ms</th></tr></thead>"
         f"<tbody>{''.join(cells)}</tbody></table></section>"
     )

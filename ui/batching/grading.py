@@ -7,6 +7,7 @@ where a long prompt lands. Plain functions: no widgets.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from statistics import median
 from typing import Any
 
@@ -15,14 +16,22 @@ Json = dict[str, Any]
 FIRST, LATE = "B", "F"
 """Who is asked about: an early request with a long answer, and a late one with a short answer."""
 
-LONGER = {"About the same": 1.0, "A few times": 4.0, "More than ten times": 10.0}
-"""How much longer a gap may be said to be, and from which ratio on each is the nearest."""
+LONGER = {
+    "About the same": (0.0, 1.5),
+    "A few times": (1.5, 10.0),
+    "More than ten times": (10.0, inf),
+}
+"""How much longer a gap may be said to be, and the ratios that each means: from, up to."""
+
+NEAR = 1.1
+"""A ratio within this factor of a bound is either neighbour's: no measurement is sharper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """lengths: tokens asked for, in order. static, continuous: steps in all. ends: of FIRST and
-    LATE under continuous batching. batches: the steps of each static batch."""
+    """lengths: tokens asked for, in order. static, continuous: steps in all. batches: the steps of
+    each static batch. Under continuous batching, ends: of FIRST and LATE; place_of: whose place
+    LATE takes, and begins: in which step."""
 
     lengths: tuple[int, ...]
     places: int
@@ -30,6 +39,8 @@ class Policies:
     continuous: int
     ends: tuple[int, int]
     batches: tuple[int, ...]
+    place_of: str
+    begins: int
 
     @property
     def packed(self) -> int:
@@ -55,6 +66,8 @@ class Policies:
             "second": self.batches[1],
             "b_ends": self.ends[0],
             "f_ends": self.ends[1],
+            "f_begins": self.begins,
+            "left": self.place_of,
             "total": sum(self.lengths),
             "packed": self.packed,
         }
@@ -64,6 +77,8 @@ def policies(static: Json, continuous: Json) -> Policies:
     """From the figures of both runs (`serving_metrics.serving`)."""
     rows = continuous["rows"]
     ends = {row["sequence"]: row["ended"] for row in rows}
+    place, begins = next((stay[0], stay[2]) for stay in continuous["stays"] if stay[1] == LATE)
+    before = [stay for stay in continuous["stays"] if stay[0] == place and stay[2] < begins]
     starts = sorted({row["admitted"] for row in static["rows"]})
     batches = [
         b - a for a, b in zip(starts, [*starts[1:], static["summary"]["steps"]], strict=True)
@@ -75,6 +90,8 @@ def policies(static: Json, continuous: Json) -> Policies:
         continuous["summary"]["steps"],
         (ends[FIRST], ends[LATE]),
         tuple(batches),
+        max(before, key=lambda stay: stay[2])[1],
+        begins,
     )
 
 
@@ -125,7 +142,13 @@ def spike(figures: Json) -> Spike:
     return Spike(long["prompt_tokens"], max(gaps), median(gaps))
 
 
-def longer(ratio: float) -> str:
-    """The option that a ratio belongs to: the largest that it reaches, with room below."""
-    reached = [name for name, least in LONGER.items() if ratio >= 0.6 * least]
-    return reached[-1] if reached else next(iter(LONGER))
+def longer(ratio: float) -> list[str]:
+    """The options that are right of a ratio: one, or both neighbours of a bound that is near."""
+    return [name for name, (low, high) in LONGER.items() if low / NEAR <= ratio <= high * NEAR]
+
+
+def longer_feedback(said: str, ratio: float) -> str:
+    """The lesson's section that answers how much longer a gap was said to be."""
+    if said in longer(ratio):
+        return "again-right"
+    return "again-wrong" if said == next(iter(LONGER)) else "again-size"

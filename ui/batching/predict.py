@@ -58,9 +58,6 @@ def draw(words: Lesson) -> None:
 
 
 def _again(words: Lesson, spike: grading.Spike, said: str) -> str:
-    name = "again-right" if said == grading.longer(spike.ratio) else "again-wrong"
     values = spike.values()
-    return (
-        f"**You said {said.lower()}.** {words[name].format(**values)} "
-        f"{words['again-fact'].format(**values)}"
-    )
+    answer = words[grading.longer_feedback(said, spike.ratio)].format(**values)
+    return f"**You said {said.lower()}.** {answer} {words['again-fact'].format(**values)}"

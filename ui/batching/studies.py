@@ -61,14 +61,14 @@ def shown(place: Mapping[str, Any]) -> Shown:
         title = f"The same eight answers, {seats} {'place' if seats == 1 else 'places'}"
         return Shown(title, _both_policies(rerun(RECORDED[study]["Continuous"], seats)))
     if place["source"] == "recorded":
-        return Shown("Six requests outgrow the pool", _recorded(RECORDED[study]))
+        return Shown("Eight requests outgrow the pool", _recorded(RECORDED[study]))
     base = RECORDED[study]["Nothing held back"]
     seats, percent = place["seats"], place["watermark"]
     lanes = {
         "Nothing held back, 8 places": rerun(base, 8),
         f"Watermark {percent} %, {seats} places": rerun(base, seats, percent / 100),
     }
-    return Shown("The same six requests, your admission", simulated(lanes))
+    return Shown("The same eight requests, your admission", simulated(lanes))
 
 
 def lane(name: str, played: runs.Played) -> Lane:

@@ -38,7 +38,7 @@ function figuresOf(unit, targets) {
       (serving) => {
         const g = goodput(serving, targets, unit);
         const rate = unit === "ms" ? `${g.rate.toFixed(2)} a second` : `${g.rate.toFixed(1)} in 100 steps`;
-        return [`${num(g.met)} of ${num(g.of)}`, `${num(g.met)} of ${num(g.of)} got the first token within ${time(targets.ttft, unit)} and every later one within ${time(targets.gap, unit)}: ${rate}.`, `${percent(g.met, g.of)}, ${rate}`];
+        return [`${num(g.met)} of ${num(g.of)}`, `${num(g.met)} of ${num(g.of)} requests were answered to the end with the first token within ${time(targets.ttft, unit)} and every later one within ${time(targets.gap, unit)}: ${rate}.`, `${percent(g.met, g.of)}, ${rate}`];
       },
     ],
   );

@@ -1,21 +1,25 @@
 // What the picture computes itself: which targets are met, where a step lies, how waits are stacked.
 // Everything else comes from core/trace/serving_metrics.py.
 
-// Whether a sequence got its first token within `ttft` and every later one within `gap`; in steps,
-// or in microseconds. The twin of serving_metrics.meets.
+// Whether a sequence was answered to its end, got its first token within `ttft` and every later one
+// within `gap`; in steps, or in microseconds. The twin of serving_metrics.meets.
 export function meets(row, targets, unit) {
+  if (row.finish_reason === null || row.finish_reason === "cancelled") return false;
   const ttft = unit === "ms" ? row.ttft_us : row.ttft_steps;
   const worst = unit === "ms" ? row.worst_gap_us : row.worst_gap_steps;
   return ttft !== null && ttft <= targets.ttft && (worst ?? 0) <= targets.gap;
 }
 
-// {met, of, share, rate}: rate is sequences that meet both targets, a second or in 100 steps.
+// {met, of, share, rate}: requests that meet both targets with every answer, of all that came; rate is
+// those that meet them, a second or in 100 steps. The twin of serving_metrics.goodput.
 export function goodput(serving, targets, unit) {
-  const rows = serving.rows.filter((r) => r.rejected === null);
-  const met = rows.filter((r) => meets(r, targets, unit)).length;
+  const answers = new Map(serving.rows.map((r) => [r.request, []])); // a pruned beam is no answer
+  for (const r of serving.rows) if (r.finish_reason !== "pruned") answers.get(r.request).push(meets(r, targets, unit));
+  const met = [...answers.values()].filter((each) => each.length > 0 && each.every(Boolean)).length;
+  const of = answers.size;
   const { steps, duration_us: us } = serving.summary;
   const time = unit === "ms" ? us / 1e6 : steps / 100;
-  return { met, of: rows.length, share: rows.length ? met / rows.length : null, rate: time ? met / time : 0 };
+  return { met, of, share: of ? met / of : null, rate: time ? met / time : 0 };
 }
 
 const ROUND = [1, 1.5, 2, 3, 4, 5, 6, 8];

@@ -41,7 +41,7 @@ export class Requests {
       for (const lane of lanes) {
         const row = lane.picture.rows.get(sequence);
         if (!row) continue;
-        const met = row.rejected === null && meets(row, targets, unit);
+        const met = meets(row, targets, unit);
         const i = icon(met ? "check" : "close");
         i.classList.add(met ? "met" : "missed");
         out.push(i);
