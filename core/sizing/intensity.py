@@ -11,7 +11,7 @@ Activations are not counted, nor the scores, which no kernel of the FlashAttenti
 from __future__ import annotations
 
 from core.sizing import checks
-from core.sizing.compute import prefill_work, work_symbols
+from core.sizing.compute import attention_symbols, prompt_attention
 from core.sizing.geometry import ModelSpec
 from core.sizing.kv import kv_bytes_per_token
 from core.sizing.kv_format import KVDtype
@@ -60,19 +60,19 @@ def arithmetic_intensity_attention_prefill(
     """
     tokens = checks.whole(tokens, "tokens", 1)
     computed = checks.whole(computed, "computed")
-    work = prefill_work(model, tokens, computed)
+    flops, pairs = prompt_attention(model, tokens, computed)
     read = kv_read(attention_alone(model), computed, dtype) if computed else 0
     each = kv_bytes_per_token(model, dtype).value
     assert isinstance(each, int)
     moved = read + tokens * each
-    if not work.attention or not moved:
+    if not flops or not moved:
         return Result(None, "FLOP/B", notes=("no layer attends to cached tokens",))
-    value = work.attention / moved
+    value = flops / moved
     return Result(
         value,
         "FLOP/B",
         (
-            *work_symbols(model, work, "expanded"),
+            *attention_symbols(model, "expanded"),
             *symbols(
                 ("N", "tokens", tokens),
                 ("C", "cached", computed),
@@ -81,10 +81,9 @@ def arithmetic_intensity_attention_prefill(
             ),
         ),
         (
-            Step("F = Σ a · pairs of query and key", work.pairs, work.attention, "FLOP"),
+            Step("F = Σ a · pairs of query and key", pairs, flops, "FLOP"),
             Step("R + N · M", f"{read} + {tokens} · {each}", moved, "B"),
-            Step("F / (R + N · M)", f"{work.attention} / {moved}", value, "FLOP/B"),
+            Step("F / (R + N · M)", f"{flops} / {moved}", value, "FLOP/B"),
         ),
         scope="model",
-        notes=work.notes,
     )

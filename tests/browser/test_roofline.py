@@ -1,4 +1,4 @@
-"""The roofline page in a real browser: sliders, roofs, the brush both ways, keyboard, links, files."""
+"""The roofline page in a real browser: sliders, roofs, the brush both ways, links, files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def test_roofs_come_and_go_and_carry_the_points(page: Any, app: App) -> None:
     opens = page.get_by_role("button", name=re.compile("^ridge, MI300X"))
     opens.focus()
     page.keyboard.press("Enter")
-    page.get_by_role("dialog", name="How a number is reached").get_by_text("I* = peak / BW").wait_for()
+    opened = page.get_by_role("dialog", name="How a number is reached")
+    opened.get_by_text("I* = peak / BW").wait_for()
 
 
 def test_a_step_lights_its_points_and_a_brush_selects_its_steps(page: Any, app: App) -> None:
