@@ -14,12 +14,15 @@ from ui.roofline import bench, grading
 from ui.roofline.place import DEFAULT
 
 KEY = "rl.predict"
+_MOVED = f"{KEY}.moved"
 
 
 @st.fragment
 def draw(words: Lesson) -> None:
     """Before the lock four questions; after it what was said, and the library's answers. A
     fragment: a choice draws nothing else again."""
+    if st.session_state.pop(_MOVED, False):  # the instrument is no part of this fragment
+        st.rerun(scope="app")
     store.follow()
     if st.session_state.get(f"{KEY}.closed"):
         return
@@ -65,10 +68,15 @@ def _reveal(words: Lesson, asked: Prediction, said: Said) -> None:
         predict.ways_on(
             asked,
             see=words["locked-see"],
-            on_see=lambda: bench.go(replace(DEFAULT, b=grading.reach())),
+            on_see=_see,
             page=words.title,
             about=about,
         )
+
+
+def _see() -> None:
+    bench.go(replace(DEFAULT, b=grading.reach()))
+    st.session_state[_MOVED] = True
 
 
 def _again(words: Lesson, guess: str) -> str:

@@ -18,12 +18,12 @@ const ms3 = (us) => (us >= 1e5 ? num(Math.round(us / 1000)) : (us / 1000).toPrec
 export class Chosen {
   constructor() {
     this.title = el("h3", "");
+    this.title.setAttribute("aria-live", "polite");
     this.about = el("p", "small muted");
     this.body = el("tbody");
     const head = ["", "whole step", "matrices", "attention"].map((name) => Object.assign(el("th", "", name), { scope: "col" }));
     this.table = el("table", "t nums", el("caption", "sr", "Numbers of the steps"), el("thead", "", el("tr", "", ...head)), this.body);
     this.root = el("div", "chosen", this.title, this.about, this.table);
-    this.root.setAttribute("aria-live", "polite");
   }
 
   // some: the steps; all: of the run. hint: what to say where none are chosen

@@ -58,7 +58,11 @@ export class Plane {
     plane.grid(rateText, 9);
     plane.text(0, 12 * u, "FLOP/s", { class: "n" });
     plane.text(right, height - 4 * u, "FLOP per byte moved", { "text-anchor": "end", class: "n" });
-    const ends = roofs.map((roof, i) => this.roof(roof, `line ${CLASSES[i]}`, CLASSES[i])).reverse(); // the first roof is drawn last, over the others
+    const ends = [];
+    roofs.forEach((_, i) => {
+      const k = roofs.length - 1 - i; // the first roof is drawn last, over the others
+      ends.push(this.roof(roofs[k], `line ${CLASSES[k]}`, CLASSES[k]));
+    });
     if (own) ends.push(this.roof(own, "line own", "own"));
     if (wide) this.names(ends);
     if (roofs.length) this.trail(modelled);

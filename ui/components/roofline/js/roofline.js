@@ -23,6 +23,7 @@ export class Roofline {
     this.host = host;
     this.steps = [];
     this.chosen = new Set();
+    this.anchor = null; // where a range begins that Shift extends
     this.hovered = null;
     this.outbox = new Outbox((what) => this.component.setStateValue("choice", what));
     const choose = (change) => this.outbox.put(change);
@@ -118,7 +119,7 @@ export class Roofline {
     this.strip.show(this.steps);
     this.table.show(this.steps);
     this.chosen = parseRanges(place.steps, this.steps);
-    this.hovered = null;
+    this.anchor = this.hovered = null;
   }
 
   draw() {
@@ -189,14 +190,20 @@ export class Roofline {
     this.say();
   }
 
-  // adds: to what is selected, and all that lies between
+  // adds: all from where the range began to here
   pick(step, adds) {
-    const near = adds && this.chosen.size ? [...this.chosen] : [step];
-    const [lo, hi] = [Math.min(step, ...near), Math.max(step, ...near)];
-    this.brush(this.steps.map((s) => s.step).filter((k) => lo <= k && k <= hi));
+    if (!adds || this.anchor === null) this.anchor = step;
+    const [lo, hi] = [Math.min(step, this.anchor), Math.max(step, this.anchor)];
+    this.select(this.steps.map((s) => s.step).filter((k) => lo <= k && k <= hi));
   }
 
   brush(steps) {
+    this.anchor = steps.length ? Math.min(...steps) : null;
+    this.select(steps);
+  }
+
+  select(steps) {
+    this.hover(null);
     this.choose(new Set(steps));
     const ranges = writeRanges(rangesOf(this.chosen, this.steps));
     this.outbox.put({ steps: ranges.length <= this.data.options.longest ? ranges : "" }, SETTLED_MS);
