@@ -7,6 +7,7 @@ import { LogLog } from "../../ui/components/live_run/js/loglog.js";
 import { kindsOf, parseRanges, rangesOf, sayRanges, stepsOf, total, writeRanges } from "../../ui/components/roofline/js/measured.js";
 import { Outbox } from "../../ui/components/roofline/js/outbox.js";
 import { places } from "../../ui/components/roofline/js/places.js";
+import { Roofline } from "../../ui/components/roofline/js/roofline.js";
 import { sheet, sheetCsv } from "../../ui/components/roofline/js/tables.js";
 
 const columns = ["flops", "bytes", "us", "intensity", "rate", "mfu", "mbu"];
@@ -102,4 +103,32 @@ test("no file turns strings into markup or code, or asks for anything over the n
   const folder = new URL("../../ui/components/roofline/js/", import.meta.url);
   const forbidden = /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|srcdoc|\bfetch\(|XMLHttpRequest|WebSocket|https?:\/\//;
   for (const name of readdirSync(folder)) assert.doesNotMatch(readFileSync(new URL(name, folder), "utf8"), forbidden, name);
+});
+
+test("Shift makes a range from the step that was picked, and takes it back", () => {
+  const sent = [];
+  const r = Object.assign(Object.create(Roofline.prototype), {
+    steps,
+    anchor: null,
+    hovered: null,
+    chosen: new Set(),
+    data: { options: { longest: 400 } },
+    outbox: { put: (change) => sent.push(change.steps) },
+    hover() {},
+    choose(chosen) {
+      this.chosen = chosen;
+    },
+  });
+  r.pick(1, false);
+  r.pick(3, true);
+  r.pick(4, true);
+  assert.deepEqual([...r.chosen], [1, 3, 4]);
+  r.pick(3, true);
+  assert.deepEqual([...r.chosen], [1, 3], "back towards where it began");
+  r.pick(0, true);
+  assert.deepEqual([...r.chosen], [0, 1]);
+  r.brush([]);
+  r.pick(4, true);
+  assert.deepEqual([...r.chosen], [4]);
+  assert.deepEqual(sent, ["1", "1-3", "1-4", "1-3", "0-1", "", "4"]);
 });
