@@ -91,7 +91,7 @@ def test_batch_moves_the_matrices_and_leaves_attention() -> None:
 
 def test_a_model_too_large_for_the_gpu_is_said() -> None:
     page = figures.modelled(replace(DEFAULT, model="llama-3.1-70b"))
-    assert any("141.11 GB = 131.42 GiB, more than one H100 SXM5 80 GB" in n for n in page["notes"])
+    assert any("141.11 GB = 131.42 GiB, more than one H100 SXM5" in n for n in page["notes"])
     assert not figures.modelled(DEFAULT)["notes"]
 
 
@@ -301,7 +301,7 @@ def test_exports_open_and_hold_the_figures() -> None:
     table = pd.read_csv(io.StringIO(files.as_csv(DEFAULT)))
     whole = json.loads(files.as_json(DEFAULT))
     assert len(table) == len(whole["modelled"]) == 8 + 4 * 4
-    ridge = table[(table["name"] == "ridge") & (table["where"] == "H100 SXM5 80 GB, BF16")]
+    ridge = table[(table["name"] == "ridge") & (table["where"] == "H100 SXM5, BF16")]
     assert float(ridge["value"].iloc[0]) == calc("ridge_point", gpu="h100-sxm5")
     assert whole["modelled"][0]["derivation"]["steps"]
     assert whole["measured"]["header"]["label"] == "RECORDED"

@@ -51,14 +51,14 @@ def test_a_slider_moves_the_points_and_the_address(page: Any, app: App) -> None:
 def test_roofs_come_and_go_and_carry_the_points(page: Any, app: App) -> None:
     _open(page, app, "roofs=h100-sxm5:bf16")
     page.get_by_label("Add a GPU and precision to the chart").select_option("mi300x:fp8")
-    put = page.get_by_role("button", name="Put the points on MI300X 192 GB, FP8")
+    put = page.get_by_role("button", name="Put the points on MI300X, FP8")
     put.wait_for()
     page.wait_for_url(re.compile("roofs=h100-sxm5%3Abf16%2Cmi300x%3Afp8"))
     put.click()
     roof = figures.modelled(replace(DEFAULT, roofs=("mi300x:fp8",)))["roofs"][0]
     reach = roof["saturates"]["value"]
-    page.get_by_text(f"reach the ridge of MI300X 192 GB, FP8 from {reach:,} tokens").wait_for()
-    page.get_by_role("button", name="Take H100 SXM5 80 GB, BF16 out").click()
+    page.get_by_text(f"reach the ridge of MI300X, FP8 from {reach:,} tokens").wait_for()
+    page.get_by_role("button", name="Take H100 SXM5, BF16 out").click()
     page.wait_for_url(re.compile(r"roofs=mi300x%3Afp8(&|$)"))
     opens = page.get_by_role("button", name=re.compile("^ridge, MI300X"))
     opens.focus()

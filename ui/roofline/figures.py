@@ -3,8 +3,10 @@ nothing."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from core.sizing import catalog, gpus
 from core.sizing.geometry import KVHeads
@@ -42,12 +44,24 @@ class Roof:
         return f"{short_title(self.gpu)}, {DTYPES[self.dtype]}"
 
 
+_MAKERS = re.compile(r"^(NVIDIA|AMD) (GeForce |Instinct )?")
+_MEMORY = re.compile(r" \d+ GB$")
+
+
+@cache
+def _short_titles() -> dict[str, str]:
+    """GPU → its name without its maker, and without its memory where no other shares the rest."""
+    plain = {name: _MAKERS.sub("", gpus.get(name).title.split(" (")[0]) for name in gpus.names()}
+    alike = Counter(_MEMORY.sub("", title) for title in plain.values())
+    return {
+        name: title if alike[_MEMORY.sub("", title)] > 1 else _MEMORY.sub("", title)
+        for name, title in plain.items()
+    }
+
+
 def short_title(gpu: GpuSpec) -> str:
-    """The GPU's name without its maker and the kind of its memory."""
-    title = gpu.title.split(" (")[0]
-    for maker in ("NVIDIA ", "AMD "):
-        title = title.removeprefix(maker)
-    return title
+    """The name of a GPU of the table, as short as it can be told from the others."""
+    return _short_titles()[gpu.name]
 
 
 @lru_cache(maxsize=64)

@@ -46,8 +46,9 @@ export class Plane {
     this.dots = [];
     for (const step of shown.steps)
       for (const part of ["matrices", "attention"]) if (step[part]) this.dots.push({ step: step.step, kind: step.kind, part, x: step[part].intensity, y: step[part].rate });
-    const roofs = view === "own" && own ? [] : modelled.roofs;
-    const points = view === "own" && own ? [] : modelled.points.filter((p) => p.reaches);
+    const near = view === "own" && shown.steps.length > 0; // the measured points alone, and closer
+    const roofs = near ? [] : modelled.roofs;
+    const points = near ? [] : modelled.points.filter((p) => p.reaches);
     const xs = decades(...this.span([...this.dots.map((d) => d.x), ...points.map((p) => p.at.value), ...roofs.map((r) => 2 * (r.flops / r.bytes)), ...(own ? [2 * (own.flops / own.bytes)] : [])]));
     const ys = decades(...this.span([...this.dots.map((d) => d.y), ...points.map((p) => p.reaches.value), ...roofs.map((r) => r.flops), ...(own ? [own.flops] : [])]));
     const wide = width >= 520 * u;
