@@ -37,6 +37,7 @@ class Place:
 COURSE = (
     Place("prefill_decode", "Prefill and decode", "Understand"),
     Place("kv_sizing", "KV sizing", "Understand"),
+    Place("roofline", "Roofline", "Understand"),
     Place("block_pool", "Block pool", "Memory"),
     Place("batching", "Batching", "Memory"),
     Place("prefix_cache", "Prefix cache", "Memory"),

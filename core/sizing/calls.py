@@ -21,6 +21,7 @@ from core.sizing import (
     compute,
     cost,
     inputs,
+    intensity,
     kv,
     lru,
     parallel,
@@ -175,7 +176,9 @@ _TABLE: tuple[tuple[str, tuple[Callable[..., Result], ...]], ...] = (
             roofline.ridge_point,
             roofline.arithmetic_intensity_weights,
             roofline.arithmetic_intensity_linear,
+            intensity.arithmetic_intensity_matrices,
             traffic.arithmetic_intensity_attention_decode,
+            intensity.arithmetic_intensity_attention_prefill,
         ),
     ),
     (

@@ -127,6 +127,19 @@ def prefill_work(
 ) -> Work:
     """The work of `tokens` more tokens on top of `computed` ones. Unchecked; see prefill_flops."""
     params, notes = params_per_token(model, count)
+    attention, pairs = prompt_attention(model, tokens, computed, causal, mla)
+    notes += _left_out(model)
+    linear, index = 2 * params * tokens, index_flops(model)
+    end = computed + tokens
+    seen = _double_pairs(end, None) - _double_pairs(computed, None) if causal else 2 * tokens * end
+    return Work(linear, attention, params, notes, pairs, COUNTED[count], index * seen // 2)
+
+
+def prompt_attention(
+    model: ModelSpec, tokens: int, computed: int, causal: bool = True, mla: str = "expanded"
+) -> tuple[int, str]:
+    """FLOPs of the attention alone, which no count of parameters is needed for, and the pairs of
+    query and key as text. Unchecked."""
     end = computed + tokens
     attention, text = 0, []
     for window, per_pair in attention_terms(model, mla).items():
@@ -138,11 +151,7 @@ def prefill_work(
             seen = end if window is None else min(end, window)
             attention += per_pair * tokens * seen
             text.append(f"{per_pair} · {tokens} · {seen}")
-    notes += _left_out(model)
-    pairs = " + ".join(text) or "0"
-    linear, index = 2 * params * tokens, index_flops(model)
-    seen = _double_pairs(end, None) - _double_pairs(computed, None) if causal else 2 * tokens * end
-    return Work(linear, attention, params, notes, pairs, COUNTED[count], index * seen // 2)
+    return attention, " + ".join(text) or "0"
 
 
 def decode_work(
@@ -309,9 +318,13 @@ def _fixed(layer: Layer) -> bool:
 
 
 def work_symbols(model: ModelSpec, work: Work, mla: str) -> tuple[Symbol, ...]:
-    terms = attention_terms(model, mla)
-    rows = [Symbol("P", work.counted, work.params)]
-    for window, per_pair in terms.items():
+    return (Symbol("P", work.counted, work.params), *attention_symbols(model, mla))
+
+
+def attention_symbols(model: ModelSpec, mla: str) -> tuple[Symbol, ...]:
+    """What one pair of query and key takes, for each window of the model."""
+    rows = []
+    for window, per_pair in attention_terms(model, mla).items():
         which = "" if window is None else f", layers with a window of {window:,}"
         name = "a" if window is None else f"a_{window}"
         rows.append(Symbol(name, f"attention per pair of tokens{which}", per_pair, "FLOP"))

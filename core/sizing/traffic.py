@@ -246,7 +246,7 @@ def arithmetic_intensity_attention_decode(
     flops = 0
     for window, per_pair in attention_terms(model, mla).items():
         flops += per_pair * (length if window is None else min(length, window))
-    moved = kv_read(_attention_alone(model), length, dtype, where)
+    moved = kv_read(attention_alone(model), length, dtype, where)
     if not flops or not moved:
         return Result(None, "FLOP/B", notes=("no layer attends to cached tokens",))
     split, index = where.head_split, index_flops(model) * length
@@ -313,8 +313,9 @@ def _reading(model: ModelSpec) -> ModelSpec:
     )
 
 
-def _attention_alone(model: ModelSpec) -> ModelSpec:
-    """Layers of linear attention, state spaces and convolutions left out."""
+def attention_alone(model: ModelSpec) -> ModelSpec:
+    """The model's attention over cached tokens: layers of linear attention, state spaces and
+    convolutions left out."""
     if all(layer.num_query_heads and layer.state is None for layer, _ in model.layer_groups):
         return model
     return _attending(_own_kv(model))

@@ -17,6 +17,7 @@ GENERATORS: dict[str, Callable[[Random], Drawn]] = {
     "passes": phases.passes,
     "decode_floor": phases.decode_floor,
     "compute_bound_batch": phases.compute_bound_batch,
+    "intensity": phases.intensity,
     "bytes_per_token": kv.bytes_per_token,
     "bytes_sequence": kv.bytes_sequence,
     "streams": kv.streams,

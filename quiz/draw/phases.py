@@ -5,7 +5,19 @@ from __future__ import annotations
 from random import Random
 
 from core.sizing import catalog, gpus
-from quiz.draw.common import GPUS, calc, counted, grouped_models, ms, scenario, title, whole
+from quiz.draw.common import (
+    FORMATS,
+    GPUS,
+    calc,
+    counted,
+    geometry,
+    grouped_models,
+    misread,
+    ms,
+    scenario,
+    title,
+    whole,
+)
 from quiz.items import Answer, Drawn, Proof
 
 
@@ -111,4 +123,45 @@ def compute_bound_batch(rng: Random) -> Drawn:
             f"dense BF16 {spec.peaks['bf16'] / 1e12:,.4g} TFLOP/s",
         ),
         proof=Proof({"run": "two_answers_one_prefix", "step": 0}, page="prefill_decode"),
+    )
+
+
+def intensity(rng: Random) -> Drawn:
+    """FLOP that decode's attention does for each byte of the cache that it reads."""
+    model, dtype = rng.choice(grouped_models()), rng.choice(tuple(FORMATS))
+    batch, gpu = 2 ** rng.randrange(4, 8), rng.choice(tuple(GPUS))
+    shape = geometry(model)
+    at = "arithmetic_intensity_attention_decode"
+    rates = {
+        "right": calc(at, model=model, dtype=dtype),
+        "weights": calc(
+            "arithmetic_intensity_weights", batch=batch, weight_bytes=1 if dtype == "fp8" else 2
+        ),
+        "no_groups": calc(at, config=misread(model, shape["n_heads"]), dtype=dtype),
+        "one_head": calc(at, config=misread(model, 1), dtype=dtype),
+        "other_format": calc(at, model=model, dtype="bf16" if dtype == "fp8" else "fp8"),
+        "ridge": calc("ridge_point", gpu=gpu),
+    }
+    return Drawn(
+        values={
+            "model": title(model),
+            "dtype": FORMATS[dtype],
+            "gpu": GPUS[gpu],
+            "batch": batch,
+            "query": shape["n_heads"],
+            "kv": shape["n_kv_heads"],
+            "group": shape["n_heads"] // shape["n_kv_heads"],
+            "bytes": counted(1 if dtype == "fp8" else 2, "byte"),
+            "right": f"{rates['right']:,.4g}",
+        },
+        answers={key: Answer(f"{value:,.4g} FLOP/B") for key, value in rates.items()},
+        sign=f"{model} {dtype} {batch}",
+        drawn=title(model),
+        given=(
+            f"query heads {shape['n_heads']}",
+            f"KV heads {shape['n_kv_heads']}",
+            f"KV cache in {FORMATS[dtype]}",
+            f"batch {batch}",
+        ),
+        proof=Proof({"run": "batch_1_to_32", "step": 40}, page="prefill_decode"),
     )

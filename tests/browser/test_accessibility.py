@@ -39,6 +39,8 @@ PLACES = {
     "prefill_decode": ".kv.bench svg",
     "kv_sizing": ".kv.sizing .hbm .part",
     "kv_sizing?present=1&n=600": ".kv.sizing .hbm .part",
+    "roofline?steps=9-12": ".kv.rooflines .plane .pt",
+    "roofline?present=1&view=own&steps=20": ".kv.rooflines .plane .m.on",
     "block_pool?scenario=two-answers&step=2": ".kv .cell",
     "block_pool?present=1": ".kv .cell",
     "batching?step=8&request=E": ".kv.gantt .picture .stay",

@@ -102,6 +102,7 @@ DRAWN = {
     "": ".stage .cell",
     "prefill_decode": ".kv.bench svg",
     "kv_sizing": ".hbm .part",
+    "roofline": ".kv.rooflines .plane .pt",
     "block_pool": ".kv .cell",
     "batching": ".kv.gantt .picture .stay",
     "prefix_cache": ".kv .hc",

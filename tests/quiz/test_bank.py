@@ -136,6 +136,26 @@ def test_streams_are_those_that_the_pool_holds() -> None:
         assert _number(_right(item)) == pool * 2**30 // (per_token * tokens)
 
 
+def test_attention_s_intensity_is_the_group_s_whatever_the_batch() -> None:
+    for seed in SEEDS:
+        item = bank.make("phases/intensity", seed)
+        queries, kv_heads, batch = (
+            _number(item.given[i].removeprefix(what))
+            for i, what in ((0, "query heads "), (1, "KV heads "), (3, "batch "))
+        )
+        b = 1 if "FP8" in item.given[2] else 2
+        expected = {
+            RIGHT: 2 * queries / (kv_heads * b),
+            "weights": 2 * batch / b,
+            "no_groups": 2 / b,
+            "one_head": 2 * queries / b,
+            "other_format": 2 * queries / (kv_heads * (3 - b)),
+        }
+        for option in item.options:
+            if option.key in expected:
+                assert option.text == f"{expected[option.key]:,.4g} FLOP/B", (seed, option.key)
+
+
 def _own(item: Item) -> dict:
     content = item.proof.link["own"]
     assert Scenario.from_dict(content)

@@ -29,6 +29,10 @@ from core.sizing.cost import (
     gpus_for_load,
     prefix_cache_saving_per_day,
 )
+from core.sizing.intensity import (
+    arithmetic_intensity_attention_prefill,
+    arithmetic_intensity_matrices,
+)
 from core.sizing.lru import documents_for_hit_rate, lru_hit_rate
 from core.sizing.prefix import (
     break_even_hit_rate,
@@ -136,6 +140,11 @@ CASES: list[Case] = [
     (decode_kv_bytes, {"model": V3, "context": 8192, "batch": 5, "tp": 4, "attention_dp": 4}),
     (arithmetic_intensity_attention_decode, {"model": LLAMA}),
     (arithmetic_intensity_attention_decode, {"model": V3, "dtype": "fp8"}),
+    (arithmetic_intensity_matrices, {"model": LLAMA, "batch": 64}),
+    (arithmetic_intensity_matrices, {"model": V3, "batch": 64, "dtype": "fp8"}),
+    (arithmetic_intensity_matrices, {"model": GPT_OSS, "batch": 8, "dtype": "checkpoint"}),
+    (arithmetic_intensity_attention_prefill, {"model": LLAMA, "tokens": 4096}),
+    (arithmetic_intensity_attention_prefill, {"model": GEMMA, "tokens": 8192, "computed": 99}),
     (prefill_time, {"model": LLAMA, "tokens": 4096, "gpu": H100, "n_gpu": 2, "mfu": 0.5}),
     (prefill_time, {"model": LLAMA, "tokens": 8, "gpu": H100, "weights": "fp8", "mbu": 0.7}),
     (decode_step_time, {"model": LLAMA, "gpu": H100, "n_gpu": 8, "batch": 64, "context": 4096}),

@@ -14,6 +14,7 @@ from core.sizing import (
     chunks,
     compute,
     gpus,
+    intensity,
     kv,
     roofline,
     saturation,
@@ -495,3 +496,37 @@ def test_what_does_not_divide_is_refused_at_the_parameter_that_was_given() -> No
     with pytest.raises(SizingError) as caught:
         step_time.decode_step_time(specs.uniform(2, 12, 4, 64, params=9), H100, n_gpu=5)
     assert caught.value.path == "n_gpu"
+
+
+# ---- Where a model's work stands on a roofline -------------------------------------------------
+
+
+@given(st.integers(1, 5000), st.sampled_from(["fp32", "bf16", "fp8"]))
+def test_a_dense_model_s_matrices_stand_at_two_tokens_over_a_weight_s_bytes(
+    tokens: int, dtype: str
+) -> None:
+    b = {"fp32": 4, "bf16": 2, "fp8": 1}[dtype]
+    model = specs.uniform(3, 16, 4, 64)
+    assert value(intensity.arithmetic_intensity_matrices(LLAMA, tokens, dtype)) == 2 * tokens / b
+    at = value(intensity.arithmetic_intensity_attention_prefill(model, tokens, 0, dtype))
+    assert at == pytest.approx(2 * 16 / (4 * b) * tokens / 2), "N/2 times as much as in decode"
+
+
+def test_a_mixture_s_matrices_lag_behind_and_get_there_where_a_batch_saturates() -> None:
+    at = [value(intensity.arithmetic_intensity_matrices(V3, n, "fp8")) for n in (1, 16, 4096)]
+    assert at[0] == 2 and 2 < at[1] < 32 and at[2] < 8192
+    for model in (LLAMA, V3):
+        reach = value(saturation.batch_to_saturate(model, H100, "bf16"))
+        ridge = value(roofline.ridge_point(H100))
+        below, there = (
+            value(intensity.arithmetic_intensity_matrices(model, n)) for n in (reach - 1, reach)
+        )
+        assert below < ridge <= there
+
+
+def test_a_prompt_s_attention_reads_what_is_cached_and_writes_what_is_new() -> None:
+    model = specs.uniform(2, 8, 2, 64)
+    per_token = 2 * 2 * 2 * 64 * 2
+    found = intensity.arithmetic_intensity_attention_prefill(model, 100, 50)
+    pairs = (150**2 - 50**2) / 2
+    assert value(found) == pytest.approx(4 * 2 * 8 * 64 * pairs / (150 * per_token))

@@ -2,10 +2,9 @@
 // machines show where it would stand there.
 import { svg } from "../../run_player/js/icons.js";
 import { el } from "../../run_player/js/util.js";
+import { LogLog } from "./loglog.js";
 import { decades, powerOfTen, short } from "./scales.js";
 import { against, forwardUs, modelledSeconds } from "./metrics.js";
-
-const clampTo = (v, lo, hi) => Math.max(lo, Math.min(hi, v));
 
 export class RoofChart {
   constructor(bench) {
@@ -41,24 +40,14 @@ export class RoofChart {
     const ridge = roof ? roof.flops / roof.bytes : null;
     const xs = decades(Math.min(...dots.map((d) => d.x / 2), ridge ? ridge / 10 : 1), Math.max(...dots.map((d) => d.x), ridge ? ridge * 3 : 10));
     const ys = decades(Math.min(...dots.map((d) => d.y / 2), roof ? roof.bytes * xs[0] : Infinity), Math.max(...dots.map((d) => d.y), roof ? roof.flops : 0));
-    const left = 42 * u;
-    const right = width - 8 * u;
-    const top = 22 * u;
-    const base = height - 34 * u;
-    const lx = (v) => left + (Math.log10(v / xs[0]) / Math.log10(xs.at(-1) / xs[0])) * (right - left);
-    const ly = (v) => base - (Math.log10(v / ys[0]) / Math.log10(ys.at(-1) / ys[0])) * (base - top);
-    for (const v of xs) {
-      svg("line", { x1: lx(v), x2: lx(v), y1: top, y2: base, class: "grid" }, root);
-      text(clampTo(lx(v), left, right), base + 15 * u, powerOfTen(v), { "text-anchor": v === xs.at(-1) ? "end" : "middle", class: "v" });
-    }
-    const sparse = Math.ceil(ys.length / 5);
-    ys.forEach((v, i) => {
-      svg("line", { x1: left, x2: right, y1: ly(v), y2: ly(v), class: "grid" }, root);
-      if (i % sparse === 0) text(left - 5 * u, ly(v) + 4 * u, powerOfTen(v / 1e9), { "text-anchor": "end", class: "v" });
-    });
+    const box = { left: 42 * u, right: width - 8 * u, top: 22 * u, base: height - 34 * u };
+    const plane = new LogLog(root, { xs, ys, box, u });
+    const { X: lx, Y: ly } = plane;
+    const { left, right, base } = box;
+    plane.grid((v) => powerOfTen(v / 1e9));
     text(0, 11 * u, "GFLOP/s");
     text(right, height - 3 * u, "FLOP per byte moved", { "text-anchor": "end" });
-    if (roof) this.roof(root, roof, ridge, { xs, ys, lx, ly, right, u, text });
+    if (roof) this.roof(plane, roof, text);
 
     const marks = new Map(dots.map((d) => [`${lx(d.x).toFixed(0)} ${ly(d.y).toFixed(0)}`, d])); // dots that lie on each other are drawn once
     for (const d of marks.values()) svg("circle", { cx: lx(d.x), cy: ly(d.y), r: 3.6 * u, class: machine?.modelled ? "pt modelled" : "pt" }, root);
@@ -70,13 +59,13 @@ export class RoofChart {
     text(lx(now.x) + (far ? -10 : 10) * u, ly(now.y) + 16 * u, `step ${this.bench.run.steps[k].step}`, { "text-anchor": far ? "end" : "start", class: "s" });
   }
 
-  roof(root, roof, ridge, { xs, ly, lx, right, u, text, ys }) {
-    const x = Math.max(xs[0], ys[0] / roof.bytes);
-    svg("path", { d: `M${lx(x)} ${ly(roof.bytes * x)}L${lx(ridge)} ${ly(roof.flops)}L${lx(xs.at(-1))} ${ly(roof.flops)}`, class: roof.modelled ? "roof modelled" : "roof" }, root);
+  roof(plane, roof, text) {
+    const { X: lx, Y: ly, right, u } = plane;
+    const { from, ridge } = plane.roof(roof, roof.modelled ? "roof modelled" : "roof");
     text(right - 2 * u, ly(roof.flops) - 6 * u, `${short(roof.flops, "FLOP/s")}${roof.note ? `, ${roof.note}` : ""}`, { "text-anchor": "end" });
-    const mid = x * (ridge / x) ** 0.28;
-    const slope = (Math.atan2(ly(roof.bytes * mid) - ly(roof.bytes * mid * 10), lx(mid * 10) - lx(mid)) * 180) / Math.PI;
-    text(lx(mid), ly(roof.bytes * mid) - 7 * u, short(roof.bytes, "B/s"), { "text-anchor": "middle", transform: `rotate(${-slope} ${lx(mid)} ${ly(roof.bytes * mid) - 7 * u})` });
+    const mid = from * (ridge / from) ** 0.28;
+    const y = ly(roof.bytes * mid) - 7 * u;
+    text(lx(mid), y, short(roof.bytes, "B/s"), { "text-anchor": "middle", transform: `rotate(${-plane.slope()} ${lx(mid)} ${y})` });
   }
 
   describe(dots, machine) {

@@ -1,0 +1,1 @@
+"""What the roofline page shows: modelled points by the sizing library, measured ones from runs."""
