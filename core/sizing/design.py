@@ -85,7 +85,7 @@ def design(deployment: Deployment, replicas: int | None = None, one: Plan | None
         count,
         gpus,
         load,
-        decode_at(one, load) if load else None,
+        _decode_at(one, load) if load else None,
         None if price is None or not count else fleet.cost_per_hour(price, count * d.gpus),
     )
 
@@ -95,7 +95,7 @@ def full_plan(made: Design, deployment: Deployment) -> Plan:
     return plan(replace(deployment, dp=max(1, made.replicas), users=made.users))
 
 
-def decode_at(of: Plan, batch: int) -> Result:
+def _decode_at(of: Plan, batch: int) -> Result:
     """A decode step of one replica with `batch` sequences of the planned context."""
     d = of.deployment
     step = step_time.decode_step_time(
