@@ -57,6 +57,8 @@ def command(plan: Plan, engine: str, model: str) -> Command:
 def _common(plan: Plan) -> list[str]:
     d, notes = plan.deployment, []
     notes.append(f"{plan.streams.value:,} sequences of {d.context:,} tokens on {d.gpus} GPUs")
+    if d.allocator == "contiguous":
+        notes.append("both engines page: no option reserves contiguously, as the plan does")
     main = d.stored().main.name
     if main == "int4":
         notes.append("4-bit weights need a checkpoint quantised so: put its name for the model")

@@ -52,7 +52,7 @@ def test_every_step_is_what_the_library_says(at: Place) -> None:
     names = {
         "weights": "weights", "weights_gpu": "weights_per_gpu", "overhead": "overhead",
         "pool": "kv_pool_per_gpu", "token": "kv_per_token", "sequence": "kv_per_sequence",
-        "sequence_gpu": "sequence_in_pool", "held": "held_paged", "streams": "streams",
+        "sequence_gpu": "sequence_in_pool", "held": "held", "streams": "streams",
         "prefill": "prefill", "prefill_hit": "prefill_hit",
     }  # fmt: skip
     for step, name in names.items():
@@ -75,6 +75,22 @@ def test_every_step_is_what_the_library_says(at: Place) -> None:
             "decode_step_time", model=at.model, gpu=at.gpu, n_gpu=at.tp, batch=answer["load"],
             context=at.ctx, weights=at.w, kv=at.kv, mfu=0.5,
         )  # fmt: skip
+
+
+def test_every_rule_can_speak() -> None:
+    """There is a place for each of them, and the anti-patterns can be seen as such."""
+    places = [
+        DEFAULT,
+        Place(alloc="contiguous", sys=0),
+        Place(hit=30, evict="fifo", off="nvme-gen5", dis=1, kv="int4_per_token_head", bs=256),
+        Place(seqs=8, tp=16, kv="bf16"),
+        Place(kv="bf16", tp=8, w="bf16"),
+        Place(kv="bf16"),
+    ]
+    found = [one for at in places for one in figures.planned(at).findings]
+    assert {one.rule.id for one in found} == set(rules())
+    bad = {one.rule.id for one in found if one.status == "problem" and one.rule.anti_pattern}
+    assert {"contiguous_reservation", "fifo_eviction", "int4_kv_evaluated"} <= bad
 
 
 def test_every_rule_is_held_against_the_plan() -> None:
@@ -122,6 +138,23 @@ def test_the_frontier_is_what_no_other_plan_beats(axis: str) -> None:
         assert one["dominated"] == bool(beats)
         there = figures.designed(figures.alone(place.taken(at, one["set"])))
         assert there.holds and others.of(there)["price"] == one["price"]
+
+
+def test_a_control_waits_for_no_other_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer comes first; the other plans come when the browser asks, or are known already."""
+    state: Json = {}
+    monkeypatch.setattr(bench.st, "session_state", state)
+    words = lesson.load(PAGE)
+    bench.go(DEFAULT)
+    bench._rest()
+    assert bench.data(words, present=False)["frontier"]
+    bench.go(replace(DEFAULT, ctx=5008))
+    light = bench.data(words, present=False)
+    assert light["frontier"] is None and light["others"] is None and light["answer"]["each"]
+    bench._rest()
+    assert bench.data(words, present=False)["others"]
+    bench.go(replace(DEFAULT, ctx=5008, users=300, ttft=0, price=3.0))
+    assert bench.data(words, present=False)["frontier"], "all its replicas are planned already"
 
 
 # -- the chapter's example
@@ -212,10 +245,11 @@ def test_a_link_brings_every_control() -> None:
     at = Place(
         users=77, ctx=2048, sys=512, p=1024, ttft=900, itl=33, price=1.25, model="llama-3.1-8b",
         gpu="a100-sxm4-80", tp=1, r=3, w="awq", kv="bf16", seqs=64, batch=2048, bs=32, util=88,
-        ev=1, gpu2="h200-sxm", price2=3.5, y="ttft",
+        alloc="paged", evict="fifo", off="dram-pcie5", hit=85, ev=1, dis=1,
+        gpu2="h200-sxm", price2=3.5, y="ttft",
     )  # fmt: skip
     written = place.written(at)
-    assert set(written) == set(NAMES)
+    assert set(written) == set(NAMES) - {"alloc"}
     assert place.read(written) == (at, None)
     assert place.written(DEFAULT) == {} and place.read({}) == (DEFAULT, None)
 
@@ -240,6 +274,8 @@ def test_what_a_browser_sends_is_not_trusted() -> None:
     for sent in (None, 3, [], {"users": 7}, {3: "x"}, {"example": ["start"]}, {"nobody": "1"}):
         assert place.taken(DEFAULT, sent) == DEFAULT
     assert place.taken(DEFAULT, {"ctx": "512"}).sys == 512  # no more shared than there is
+    assert place.taken(DEFAULT, {"alloc": "contiguous"}).sys == 0  # nor where nothing can be
+    assert place.taken(replace(DEFAULT, hit=85), {"hit": ""}).hit == place.UNKNOWN
     assert place.taken(DEFAULT, {"example": "pairs"}) == EXAMPLES["pairs"][1]
 
 

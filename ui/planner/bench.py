@@ -7,7 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from core.sizing import catalog, gpus
+from core.sizing import catalog, gpus, tiers
+from core.sizing.deployment import ALLOCATORS, EVICTIONS
 from core.sizing.errors import SizingError
 from core.sizing.rules import rules
 from ui.components.planner import planner
@@ -16,12 +17,15 @@ from ui.kit.address import Address
 from ui.lesson import Lesson
 from ui.planner import figures, others, place, steps
 from ui.planner.figures import Planned
-from ui.planner.place import EXAMPLES, LATENCIES, TPS, WEIGHTS, Place
+from ui.planner.place import EXAMPLES, LATENCIES, TPS, UNKNOWN, WEIGHTS, Place
 from ui.sizing.place import KV_FORMATS
 from ui.sizing.shown import Json, figure
 
 KEY, PLACE, NOTICE = "capacity_planner", "cp.place", "cp.notice"
 _SEQ, _REFUSED = "cp.seq", "cp.refused"
+_FULL = "cp.full"
+"""The place whose other plans were last shown: some forty plans, which a control does not wait
+for. They come when the browser, having drawn the answer, asks for the rest."""
 ADDRESS = Address("cp", place.NAMES)
 
 
@@ -67,9 +71,22 @@ def _take() -> None:
         state[NOTICE] = None
 
 
+def _rest() -> None:
+    """The answer is drawn: now what else there is."""
+    st.session_state[_FULL] = now()
+
+
+def _complete() -> bool:
+    """Whether the other plans are shown at once: where no replica has to be planned for them."""
+    full: Place | None = st.session_state.get(_FULL)
+    known = full is not None and figures.of_a_replica(full) == figures.of_a_replica(now())
+    return known and full is not None and full.gpu2 == now().gpu2
+
+
 def draw(lesson: Lesson, *, present: bool) -> None:
     """The instrument, standing where the link says."""
     _start()
+    _rest()
     if st.session_state[NOTICE]:
         st.warning(st.session_state[NOTICE], icon=":material/link_off:")
     _instrument(lesson, present=present)
@@ -78,7 +95,7 @@ def draw(lesson: Lesson, *, present: bool) -> None:
 @st.fragment
 def _instrument(lesson: Lesson, *, present: bool) -> None:
     """A fragment: a control draws nothing else of the page again."""
-    shown = planner(data(lesson, present=present), key=KEY, on_choice=_take)
+    shown = planner(data(lesson, present=present), key=KEY, on_choice=_take, on_rest=_rest)
     page.follow_present(shown.present, present)
     ADDRESS.write(place.written(now()))
 
@@ -87,7 +104,7 @@ def data(lesson: Lesson, *, present: bool) -> Json:
     """For `planner`. The same place gives equal data, so that a rerun sends nothing."""
     state = st.session_state
     return {
-        **of(figures.planned(now())),
+        **of(figures.planned(now()), rest=_complete()),
         "options": options(),
         "words": {"frontier": lesson["frontier"], "trial": lesson["trial-hint"]},
         "refused": state.get(_REFUSED, ""),
@@ -96,11 +113,16 @@ def data(lesson: Lesson, *, present: bool) -> Json:
     }
 
 
-def of(done: Planned) -> Json:
-    """All figures of a place."""
+def of(done: Planned, *, rest: bool = True) -> Json:
+    """All figures of a place. rest: the other plans too; without it they are None."""
     here, made = done.place, done.design
     return {
-        "place": {**vars(here), "price": f"{here.price:g}", "price2": f"{here.price2:g}"},
+        "place": {
+            **vars(here),
+            "price": f"{here.price:g}",
+            "price2": f"{here.price2:g}",
+            "hit": "" if here.hit == UNKNOWN else here.hit,
+        },
         "model": {
             "title": figures.model_title(here),
             "gpu": figures.gpu_title(here.gpu),
@@ -118,8 +140,10 @@ def of(done: Planned) -> Json:
             "meets": made.meets(*figures.limits(here)),
         },
         "steps": steps.steps(done),
-        "others": others.table(here),
-        "frontier": {"points": others.frontier(here), "y": here.y, "axis": LATENCIES[here.y]},
+        "others": others.table(here) if rest else None,
+        "frontier": {"points": others.frontier(here), "y": here.y, "axis": LATENCIES[here.y]}
+        if rest
+        else None,
         "advice": advice(done),
     }
 
@@ -138,8 +162,8 @@ def advice(done: Planned) -> Json:
 
 @lru_cache(maxsize=1)
 def options() -> dict[str, Any]:
-    """{models, gpus, tps, kv, w, y, examples}: [[value, title]] each. Models whose weights are
-    not known are left out."""
+    """What the controls offer, by name: [[value, title]] each. Models whose weights are not known
+    are left out."""
     listed = [
         [name, one.title]
         for name, one in catalog.entries().items()
@@ -151,6 +175,10 @@ def options() -> dict[str, Any]:
         "tps": [[str(count), str(count)] for count in TPS],
         "kv": [[name, title] for name, title in KV_FORMATS.items()],
         "w": [[name, title] for name, title in WEIGHTS.items()],
+        "alloc": [[name, name] for name in ALLOCATORS],
+        "evict": [[name, name.upper()] for name in EVICTIONS],
+        "off": [["", "nowhere: computed again"]]
+        + [[name, tiers.get(name).title] for name in tiers.names()],
         "y": [[name, title] for name, title in LATENCIES.items()],
         "examples": [[name, title] for name, (title, _) in EXAMPLES.items()],
     }

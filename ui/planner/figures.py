@@ -13,7 +13,7 @@ from core.sizing.deployment import Deployment
 from core.sizing.design import Design, design, full_plan
 from core.sizing.plan import Plan, plan
 from core.sizing.rules import Finding
-from ui.planner.place import Place
+from ui.planner.place import UNKNOWN, Place
 
 _AWQ: dict[str, Any] = {
     "weight_dtype": "int4",
@@ -63,7 +63,13 @@ def deployment(place: Place) -> Deployment:
         users=place.users,
         ttft_s=ttft,
         itl_s=itl,
+        allocator=place.alloc,
+        prefix_cache=place.alloc == "paged",
+        eviction=place.evict,
+        offload=place.off or None,
+        hit_rate=None if place.hit == UNKNOWN else place.hit / 100,
         evaluated=bool(place.ev),
+        disaggregated=bool(place.dis),
         price_per_gpu_hour=place.price,
         **weights,
     )
@@ -72,14 +78,20 @@ def deployment(place: Place) -> Deployment:
 @lru_cache(maxsize=1024)
 def designed(place: Place) -> Design:
     """Raises SizingError where the model cannot be laid out so."""
-    one = _replica(replace(place, users=1, r=0, ttft=0, itl=0, price=1.0, ev=0))
+    one = _replica(of_a_replica(place))
     return design(deployment(place), place.r or None, one)
+
+
+def of_a_replica(place: Place) -> Place:
+    """Only what a replica's plan depends on: equal for two places that differ in users, limits or
+    prices."""
+    same = replace(alone(place), users=1, r=0, ttft=0, itl=0, price=1.0)
+    return replace(same, ev=0, dis=0, off="", evict="lru", hit=UNKNOWN)
 
 
 @lru_cache(maxsize=2048)
 def _replica(place: Place) -> Plan:
-    """The plan of one replica: neither users nor limits nor prices change it, so that moving
-    those plans nothing again."""
+    """The plan of one replica: moving users, limits or prices plans nothing again."""
     return plan(deployment(place))
 
 

@@ -5,7 +5,9 @@
     &model=llama-3-70b &gpu=h100-sxm5          what serves them
     &tp=2 &r=0 &w=fp8 &kv=fp8                  GPUs of a replica, replicas (0: as many as needed)
     &seqs=256 &batch=8192 &bs=16 &util=92      the engine's settings
-    &ev=1                                      the quantised cache was evaluated
+    &alloc=paged &evict=lru &off=dram-pcie5    allocator, eviction, where preempted sequences go
+    &hit=85 &ev=1 &dis=1                       hit rate in percent; the quantised cache was
+                                               evaluated; prefill and decode on GPUs of their own
     &gpu2=h200-sxm &price2=3                   a second GPU on the chart
     &y=ttft                                    the chart's latency: between tokens, or the first
 
@@ -18,7 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from core.sizing import catalog, gpus
+from core.sizing import catalog, gpus, tiers
+from core.sizing.deployment import ALLOCATORS, EVICTIONS
 from ui.kit import address
 from ui.sizing.place import KV_FORMATS
 
@@ -29,6 +32,7 @@ WEIGHTS = {
     "awq": "AWQ INT4, groups of 128",
 }
 TPS = (1, 2, 4, 8, 16)
+UNKNOWN = -1
 LATENCIES = {"itl": "between tokens", "ttft": "first token"}
 
 
@@ -36,7 +40,8 @@ LATENCIES = {"itl": "between tokens", "ttft": "first token"}
 class Place:
     """The page's controls, under the names of the link. p: tokens of the prompt, 0: all of the
     context. r: replicas, 0: as many as the users need. ttft, itl: milliseconds, 0: no limit. gpu2:
-    "" for none. util: percent of a GPU's memory that the engine may use."""
+    "" for none. util: percent of a GPU's memory that the engine may use. hit: percent, UNKNOWN if
+    it is not known. off: a tier, "" for none."""
 
     users: int = 200
     ctx: int = 4096
@@ -55,7 +60,12 @@ class Place:
     batch: int = 8192
     bs: int = 16
     util: int = 92
+    alloc: str = "paged"
+    evict: str = "lru"
+    off: str = ""
+    hit: int = UNKNOWN
     ev: int = 0
+    dis: int = 0
     gpu2: str = ""
     price2: float = 3.0
     y: str = "itl"
@@ -68,6 +78,10 @@ EXAMPLES = {
     "start": ("200 users, FP8 weights", DEFAULT),
     "one": ("The chapter: one H100", Place(tp=1, r=1, w="awq")),
     "pairs": ("The chapter: two pairs", Place(tp=2, r=2, w="awq")),
+    "forty": (
+        "The chapter: 40B, 8K, one H100",
+        Place(ctx=8192, sys=0, model="custom-40b", tp=1, r=1),
+    ),
     "code": (
         "40 coders, 8B on one H200",
         Place(
@@ -100,7 +114,9 @@ _LIMITS = {
     "batch": (1, 1 << 20),
     "bs": (1, 256),
     "util": (10, 100),
+    "hit": (0, 100),
     "ev": (0, 1),
+    "dis": (0, 1),
 }
 _PRICES = ("price", "price2")
 MOST_PRICE = 10_000
@@ -121,6 +137,8 @@ def _price(raw: str) -> float | None:
 
 def value_of(name: str, raw: str) -> Any:
     """The value of one parameter, or None if it cannot be what the page can show."""
+    if name == "hit" and raw == "":
+        return UNKNOWN
     if name in _LIMITS:
         return _number(name, raw)
     if name in _PRICES:
@@ -134,13 +152,18 @@ def value_of(name: str, raw: str) -> Any:
         "w": WEIGHTS,
         "kv": KV_FORMATS,
         "y": LATENCIES,
+        "alloc": ALLOCATORS,
+        "evict": EVICTIONS,
+        "off": ("", *tiers.names()),
     }
     return raw if raw in known[name] else None
 
 
 def whole(place: Place) -> Place:
-    """The place with what must fit the context made to fit it."""
-    return replace(place, sys=min(place.sys, place.ctx), p=min(place.p, place.ctx))
+    """The place with what must fit the context made to fit it, and nothing shared where the
+    allocator cannot."""
+    shared = 0 if place.alloc == "contiguous" else min(place.sys, place.ctx)
+    return replace(place, sys=shared, p=min(place.p, place.ctx))
 
 
 def read(params: Mapping[str, str]) -> tuple[Place, str | None]:

@@ -45,7 +45,7 @@ def steps(done: Planned) -> list[Json]:
         ("token", "a token, whole model", plan.kv_per_token),
         ("sequence", "a sequence, whole model", plan.kv_per_sequence),
         ("sequence_gpu", "a sequence in the pool of a GPU", plan.sequence_in_pool),
-        ("held", "sequences that the blocks of a replica hold", plan.held_paged),
+        ("held", "sequences that the memory of a replica holds", plan.held),
         ("streams", "sequences that a replica runs at once", plan.streams),
         ("gpus", "GPUs for all users", made.gpus),
         ("prefill", "first token, nothing cached", plan.prefill),

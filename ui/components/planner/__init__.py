@@ -34,13 +34,22 @@ _mount = st.components.v2.component(
 )
 
 
-def planner(data: dict[str, Any], *, key: str, on_choice: Callable[[], None]) -> Any:
+def planner(
+    data: dict[str, Any], *, key: str, on_choice: Callable[[], None], on_rest: Callable[[], None]
+) -> Any:
     """Mount it. data: `ui.planner.bench.data`; keep it equal across reruns.
 
     `on_choice` finds in the session state, under `key`, `choice`: {seq, place: {name: text}}, what
-    the controls say. Returns `.present`.
+    the controls say. `on_rest`: the answer is drawn, and `others` and `frontier`, which were None,
+    are asked for. Returns `.present`.
     """
-    return _mount(key=key, data=data, on_choice_change=on_choice, on_present_change=_noop)
+    return _mount(
+        key=key,
+        data=data,
+        on_choice_change=on_choice,
+        on_rest_change=on_rest,
+        on_present_change=_noop,
+    )
 
 
 def _noop() -> None:

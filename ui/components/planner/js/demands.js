@@ -50,19 +50,30 @@ export class Demands extends Controls {
     f.batch = this.exact("max_num_batched_tokens", "batch", 1048576);
     f.bs = this.exact("Tokens of a block", "bs", 256);
     f.util = this.exact("Memory it may use, %", "util", 100);
+    f.alloc = this.select("Allocator", "alloc", options.alloc);
+    f.evict = this.select("Prefix cache evicts", "evict", options.evict);
+    f.off = this.select("Preempted sequences go", "off", options.off, "wide");
+    f.hit = this.exact("Hit rate, %, if known", "hit", 100);
     f.gpu2 = this.select("Second GPU on the chart", "gpu2", [["", "none"], ...options.gpus], "wide");
     f.price2 = this.exact("Its price an hour", "price2", 10000, "any");
-    f.ev = Object.assign(el("input", ""), { type: "checkbox" });
-    f.ev.onchange = () => this.choose({ ev: f.ev.checked ? "1" : "0" });
-    this.root.append(el("label", "f tick", f.ev, el("span", "", "The quantised cache was evaluated on our own tasks")));
+    f.ev = this.tick("ev", "The quantised cache was evaluated on our own tasks");
+    f.dis = this.tick("dis", "Prefill and decode on GPUs of their own");
     this.root = outer;
   }
 
-  // A field for a number alone.
+  tick(name, label) {
+    const box = Object.assign(el("input", ""), { type: "checkbox" });
+    box.onchange = () => this.choose({ [name]: box.checked ? "1" : "0" });
+    this.root.append(el("label", "f tick", box, el("span", "", label)));
+    return box;
+  }
+
+  // A field for a number alone; empty where it may be unknown.
   exact(label, name, most, step = "1") {
     const input = Object.assign(el("input", "exact full"), { type: "number", min: "0", max: String(most), step, inputMode: step === "any" ? "decimal" : "numeric" });
     input.onchange = () => {
       const v = Number(input.value);
+      if (name === "hit" && input.value === "" && input.validity.valid) this.choose({ hit: "" });
       if (input.value === "" || !Number.isFinite(v) || v < 0) return;
       this.choose({ [name]: String(Math.min(step === "any" ? v : Math.round(v), most)) });
     };

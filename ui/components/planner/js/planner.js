@@ -10,6 +10,8 @@ import { Others } from "./others.js";
 import { Rules } from "./rules.js";
 import { Steps } from "./steps.js";
 
+const REST_MS = 120; // long enough that a slider which is being dragged does not ask
+
 export class Planner {
   // One change in flight at a time, the newest after it: as the KV sizing instrument has it.
   choose = Sizing.prototype.choose;
@@ -40,6 +42,7 @@ export class Planner {
 
   dispose() {
     clearTimeout(this.timer);
+    clearTimeout(this.later);
     cancelAnimationFrame(this.raf);
     this.resize.disconnect();
     this.opened.dispose();
@@ -70,8 +73,22 @@ export class Planner {
     const u = this.measure();
     this.notes.replaceChildren(...data.model.warnings.map((w) => el("p", "warn", icon("warn"), el("span", "", w))));
     this.notes.hidden = data.model.warnings.length === 0;
-    for (const [name, part] of Object.entries(this.parts)) part.update(data[name], data, u);
+    for (const [name, part] of Object.entries(this.parts)) {
+      part.root.classList.toggle("stale", data[name] === null);
+      if (data[name] !== null) part.update(data[name], data, u);
+    }
     this.opened.refresh(data);
+    this.rest();
+  }
+
+  // What was left out so that the answer comes at once: asked for when it is drawn and no hand moves.
+  rest() {
+    clearTimeout(this.later);
+    if (this.data.frontier !== null) return;
+    this.later = setTimeout(() => {
+      if (this.pending || this.waits) this.rest();
+      else if (this.data.frontier === null) this.component.setTriggerValue("rest", this.data.seq);
+    }, REST_MS);
   }
 
   // Which layout the width asks for; returns the scale of the type.
@@ -87,6 +104,6 @@ export class Planner {
   resized() {
     if (!this.data || this.root.clientWidth === this.width) return;
     const u = this.measure();
-    this.parts.frontier.update(this.data.frontier, this.data, u);
+    if (this.data.frontier) this.parts.frontier.update(this.data.frontier, this.data, u);
   }
 }
