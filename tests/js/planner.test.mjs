@@ -31,7 +31,7 @@ test("three bounds share one axis in powers of two", () => {
 test("times are short, and none is said", () => {
   assert.equal(inMs(0.0205466), "20.5 ms");
   assert.equal(inMs(0.9179), "918 ms");
-  assert.equal(inMs(6.877), "6,880 ms");
+  assert.equal(inMs(6.877), "6,877 ms");
   assert.equal(inMs(61.2), "61 s");
   assert.equal(inMs(null), "none");
 });

@@ -5,7 +5,7 @@ import { modelled, opens } from "../../kv_sizing/js/said.js";
 
 export const BOUND_WORDS = { blocks: "blocks of the pool", memory: "memory", max_num_seqs: "max_num_seqs", max_num_batched_tokens: "max_num_batched_tokens" };
 
-export const inMs = (s) => (s === null ? "none" : s >= 10 ? `${num(Math.round(s))} s` : `${(1000 * s).toLocaleString("en-US", { maximumSignificantDigits: 3 })} ms`);
+export const inMs = (s) => (s === null ? "none" : s >= 10 ? `${num(Math.round(s))} s` : s < 0.1 ? `${(1000 * s).toFixed(1)} ms` : `${num(Math.round(1000 * s))} ms`);
 
 // The places of bounds on one axis in powers of two, so that 158 and 8,192 can be read together.
 export function widths(bounds) {

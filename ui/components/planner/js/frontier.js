@@ -15,7 +15,10 @@ export function decades(low, high) {
   return cut.length > 1 ? cut : [cut[0], cut[0] * 2];
 }
 
-const money = (v) => v.toLocaleString("en-US", { maximumFractionDigits: v < 10 ? 2 : 0 });
+// A value of the axis, which says its unit once.
+const axisMs = (seconds) => Number((1000 * seconds).toPrecision(3)).toLocaleString("en-US");
+
+const moneyOf = (v) => v.toLocaleString("en-US", { maximumFractionDigits: v < 10 ? 2 : 0 });
 const TITLE = "Cost against latency";
 
 export class Frontier {
@@ -91,13 +94,13 @@ export class Frontier {
     const text = (x, y, words, more) => (svg("text", { x, y, ...more }, root2).textContent = words);
     ys.forEach((v, i) => {
       svg("line", { x1: x0, x2: x1, y1: Y(v), y2: Y(v), class: i ? "grid" : "axis" }, root2);
-      text(x0 - 6 * u, Y(v) + 4 * u, inMs(v), { "text-anchor": "end", class: "v" });
+      text(x0 - 6 * u, Y(v) + 4 * u, axisMs(v), { "text-anchor": "end", class: "v" });
     });
     const every = Math.ceil(xs.length / Math.max(2, Math.floor((x1 - x0) / (56 * u))));
     xs.forEach((v, i) => {
-      if (i % every === 0) text(X(v), y0 + 15 * u, money(v), { "text-anchor": "middle", class: "v" });
+      if (i % every === 0) text(X(v), y0 + 15 * u, moneyOf(v), { "text-anchor": "middle", class: "v" });
     });
-    text(4, 12 * u, this.frontier.y === "ttft" ? "first token" : "between tokens", { class: "n" });
+    text(4, 12 * u, `${this.frontier.axis}, ms`, { class: "n" });
     text(x1, y0 + 31 * u, "price of an hour, all GPUs", { "text-anchor": "end", class: "n" });
   }
 
@@ -123,7 +126,7 @@ export class Frontier {
 
   sentence(p) {
     const state = p.meets ? "keeps the limits" : "over a limit";
-    return `${p.label}: ${money(p.price)} an hour, first token ${inMs(p.ttft)}, between tokens ${inMs(p.itl)}; ${state}${p.dominated ? "; another plan is no dearer and no slower" : ""}.${p.now ? " The present plan." : ""}`;
+    return `${p.label}: ${moneyOf(p.price)} an hour, first token ${inMs(p.ttft)}, between tokens ${inMs(p.itl)}; ${state}${p.dominated ? "; another plan is no dearer and no slower" : ""}.${p.now ? " The present plan." : ""}`;
   }
 
   say(i) {
@@ -158,7 +161,7 @@ export class Frontier {
       return;
     }
     const head = el("tr", "", ...["plan", "an hour", "first token", "between", "state"].map((n) => Object.assign(el("th", "", n), { scope: "col" })));
-    const body = this.points.map((p) => el("tr", "", Object.assign(el("th", "", p.label), { scope: "row" }), el("td", "n", money(p.price)), el("td", "n", inMs(p.ttft)), el("td", "n", inMs(p.itl)), el("td", "", [p.now ? "present" : "", p.dominated ? "beaten" : "on the frontier", p.meets ? "" : "over a limit"].filter(Boolean).join(", "))));
+    const body = this.points.map((p) => el("tr", "", Object.assign(el("th", "", p.label), { scope: "row" }), el("td", "n", moneyOf(p.price)), el("td", "n", inMs(p.ttft)), el("td", "n", inMs(p.itl)), el("td", "", [p.now ? "present" : "", p.dominated ? "beaten" : "on the frontier", p.meets ? "" : "over a limit"].filter(Boolean).join(", "))));
     box.tabIndex = 0;
     box.setAttribute("role", "region");
     box.setAttribute("aria-label", `Table: ${TITLE}`);
