@@ -41,6 +41,7 @@ COURSE = (
     Place("block_pool", "Block pool", "Memory"),
     Place("batching", "Batching", "Memory"),
     Place("prefix_cache", "Prefix cache", "Memory"),
+    Place("capacity_planner", "Capacity planner", "Decide"),
     Place("claims_ledger", "Claims ledger", "Decide"),
     Place("numbers", "Numbers to know", "Decide"),
     Place("quiz", "Quiz", "Keep", mastery="four-questions"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from quiz.draw import batching, kv, paging, phases, prefix
+from quiz.draw import batching, capacity, kv, paging, phases, prefix
 from quiz.items import Drawn
 
 GENERATORS: dict[str, Callable[[Random], Drawn]] = {
@@ -27,4 +27,5 @@ GENERATORS: dict[str, Callable[[Random], Drawn]] = {
     "prefix_hits": prefix.prefix_hits,
     "static_start": batching.static_start,
     "static_idle": batching.static_idle,
+    "three_bounds": capacity.three_bounds,
 }

@@ -49,6 +49,8 @@ PLACES = {
     "prefix_cache?work=rag&step=9&pick=node:1": ".kv.prefix .hc",
     "prefix_cache?study=evict": ".kv.prefix .hc",
     "prefix_cache?study=time": ".kv-px-table",
+    "capacity_planner": ".kv.planner .pt",
+    "capacity_planner?present=1&tp=1&r=1&w=awq": ".kv.planner .pt",
     "claims_ledger?claim=B095&show=all": ".ledger .mark",
     "block_pool?view=hand&scenario=two-answers&step=2": ".hand .btn",
     "block_pool?view=size&scenario=two-answers": ".kv .cell",

@@ -106,6 +106,7 @@ DRAWN = {
     "block_pool": ".kv .cell",
     "batching": ".kv.gantt .picture .stay",
     "prefix_cache": ".kv .hc",
+    "capacity_planner": ".kv.planner .pt",
     "claims_ledger": ".ledger .row",
     "quiz": "label.opt",
 }

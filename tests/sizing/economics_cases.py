@@ -29,6 +29,7 @@ from core.sizing.cost import (
     gpus_for_load,
     prefix_cache_saving_per_day,
 )
+from core.sizing.fleet import cost_per_hour, gpus_for_users
 from core.sizing.intensity import (
     arithmetic_intensity_attention_prefill,
     arithmetic_intensity_matrices,
@@ -205,6 +206,8 @@ CASES: list[Case] = [
                                    "reduction": 0.7, "tokens_per_s_per_gpu": 7000,
                                    "price_per_gpu_hour": 2}),
     (gpus_for_load, {"requests_per_s": 50, **_LOAD}),
+    (gpus_for_users, {"users": 200, "streams_per_replica": 158, "gpus_per_replica": 2}),
+    (cost_per_hour, {"price_per_gpu_hour": 2.5, "n_gpu": 4}),
 ]  # fmt: skip
 
 

@@ -67,6 +67,7 @@ _REQUIRED: Json = {
     "tokens_per_s": 1000.0,
     "output_tokens": 200,
     "users": 100,
+    "streams_per_replica": 158,
     "tokens_per_day": 1e9,
     "tokens_per_s_per_gpu": 2000.0,
     "requests_per_day": 1e6,

@@ -1,0 +1,131 @@
+"""A plan as the command that starts a server: options of vLLM and of SGLang.
+
+Only options that both projects document are written, and only what the plan decides. What an engine
+has no option for is a note, never a guess: it is a comment above the command.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass
+from typing import Final
+
+from core.sizing.errors import SizingError
+from core.sizing.plan import Plan
+
+ENGINES: Final = ("vllm", "sglang")
+_KV: Final = {"bf16": "auto", "fp16": "auto", "fp8": "fp8"}
+_SGLANG_KV: Final = {"bf16": "auto", "fp16": "auto", "fp8": "fp8_e4m3"}
+_QUANTIZED: Final = {"fp8": "fp8", "int4": "awq"}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """words: the command as a shell splits it. notes: what it leaves to the reader."""
+
+    engine: str
+    words: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def text(self) -> str:
+        """As a shell script: notes as comments, one option a line."""
+        head, rows = [], []
+        for word in self.words:
+            if word.startswith("--"):
+                rows.append([word])
+            elif rows:
+                rows[-1].append(word)
+            else:
+                head.append(word)
+        lines = [shlex.join(head), *(f"  {shlex.join(row)}" for row in rows)]
+        comments = [f"# {' '.join(note.split())}" for note in self.notes]
+        return "\n".join([*comments, " \\\n".join(lines)]) + "\n"
+
+
+def command(plan: Plan, engine: str, model: str) -> Command:
+    """The command for a plan. model: a repository's name or a path. Raises SizingError for an
+    engine that is not one of ENGINES, and for a plan that holds not one sequence."""
+    if engine not in ENGINES:
+        raise SizingError("engine", f"{engine[:60]!r} is not one of {', '.join(ENGINES)}")
+    if not plan.fits:
+        raise SizingError("engine", "the plan holds not one sequence: there is nothing to start")
+    words, notes = _vllm(plan, model) if engine == "vllm" else _sglang(plan, model)
+    return Command(engine, tuple(words), (*_common(plan), *notes))
+
+
+def _common(plan: Plan) -> list[str]:
+    d, notes = plan.deployment, []
+    notes.append(f"{plan.streams.value:,} sequences of {d.context:,} tokens on {d.gpus} GPUs")
+    if d.allocator == "contiguous":
+        notes.append("both engines page: no option reserves contiguously, as the plan does")
+    main = d.stored().main.name
+    if main == "int4":
+        notes.append("4-bit weights need a checkpoint quantised so: put its name for the model")
+    if main not in ("bf16", "fp16", *_QUANTIZED):
+        notes.append(f"weights are counted in {main}: give a checkpoint that is stored so")
+    return notes
+
+
+def _vllm(plan: Plan, model: str) -> tuple[list[str], list[str]]:
+    d, notes = plan.deployment, []
+    words = ["vllm", "serve", model, "--tensor-parallel-size", str(d.tp)]
+    if d.pp > 1:
+        words += ["--pipeline-parallel-size", str(d.pp)]
+    if d.dp > 1:
+        words += ["--data-parallel-size", str(d.dp)]
+    words += ["--max-model-len", str(d.context)]
+    words += ["--gpu-memory-utilization", _share(d.gpu_memory_utilization)]
+    words += ["--max-num-seqs", str(d.max_num_seqs)]
+    words += ["--max-num-batched-tokens", str(d.max_num_batched_tokens)]
+    words += ["--block-size", str(d.block_size)]
+    kv = _KV.get(_cache(plan))
+    if kv is None:
+        notes.append(f"no --kv-cache-dtype for {_cache(plan)}: the engine's default is left")
+    words += ["--kv-cache-dtype", kv or "auto"]
+    words.append("--enable-prefix-caching" if d.prefix_cache else "--no-enable-prefix-caching")
+    return words + _quantization(plan), notes
+
+
+def _sglang(plan: Plan, model: str) -> tuple[list[str], list[str]]:
+    d, notes = plan.deployment, []
+    words = ["python", "-m", "sglang.launch_server", "--model-path", model, "--tp", str(d.tp)]
+    if d.pp > 1:
+        words += ["--pp-size", str(d.pp)]
+    if d.dp > 1:
+        words += ["--dp", str(d.dp)]
+    words += ["--context-length", str(d.context)]
+    words += ["--mem-fraction-static", _share(static_share(plan))]
+    words += ["--max-running-requests", str(d.max_num_seqs)]
+    words += ["--chunked-prefill-size", str(d.max_num_batched_tokens)]
+    words += ["--page-size", str(d.block_size)]
+    kv = _SGLANG_KV.get(_cache(plan))
+    if kv is None:
+        notes.append(f"no --kv-cache-dtype for {_cache(plan)}: the engine's default is left")
+    words += ["--kv-cache-dtype", kv or "auto"]
+    if not d.prefix_cache:
+        words.append("--disable-radix-cache")
+    notes.append("--mem-fraction-static is the share of weights and KV pool together")
+    return words + _quantization(plan), notes
+
+
+def _cache(plan: Plan) -> str:
+    """The format of the cache, scales and all, as it was asked for."""
+    d = plan.deployment
+    return d.kv_dtype if isinstance(d.kv_dtype, str) else f"{d.kv_format.name} as described"
+
+
+def static_share(plan: Plan) -> float:
+    """Weights and KV pool of a GPU as a share of its memory."""
+    held = (plan.weights_per_gpu.value or 0) + (plan.kv_pool_per_gpu.value or 0)
+    return held / plan.deployment.gpu.visible_bytes
+
+
+def _quantization(plan: Plan) -> list[str]:
+    name = _QUANTIZED.get(plan.deployment.stored().main.name)
+    return [] if name is None else ["--quantization", name]
+
+
+def _share(value: float) -> str:
+    """Three decimals, rounded down: rounded up it might ask for more than there is."""
+    return f"{math.floor(value * 1000 + 1e-9) / 1000:g}"

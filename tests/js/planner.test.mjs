@@ -1,0 +1,47 @@
+// The planner's instrument: its axes, its bars, its words for times, and what its controls send.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { inMs, widths } from "../../ui/components/planner/js/answer.js";
+import { decades } from "../../ui/components/planner/js/frontier.js";
+import { Planner } from "../../ui/components/planner/js/planner.js";
+import { Sizing } from "../../ui/components/kv_sizing/js/sizing.js";
+
+test("an axis in powers reaches over all values, in steps of 1, 2 and 5", () => {
+  for (const [low, high] of [
+    [4, 58],
+    [0.0123, 0.0486],
+    [8, 8],
+    [0.9, 1.1],
+    [100, 100_000],
+  ]) {
+    const ticks = decades(low, high);
+    assert.ok(ticks.length > 1 && ticks[0] <= low && ticks.at(-1) >= high, `${low} ${high}: ${ticks}`);
+    for (let i = 1; i < ticks.length; i++) assert.ok(ticks[i] > ticks[i - 1]);
+  }
+  assert.deepEqual(decades(4, 58), [2, 5, 10, 20, 50, 100]);
+});
+
+test("three bounds share one axis in powers of two", () => {
+  const wide = widths({ blocks: 158, max_num_seqs: 256, max_num_batched_tokens: 8192 });
+  assert.equal(wide.max_num_batched_tokens, 100);
+  assert.ok(wide.blocks < wide.max_num_seqs && wide.blocks > 50);
+  assert.equal(widths({ blocks: 0, max_num_seqs: 4 }).blocks, 0);
+});
+
+test("times are short, and none is said", () => {
+  assert.equal(inMs(0.0205466), "20.5 ms");
+  assert.equal(inMs(0.9179), "918 ms");
+  assert.equal(inMs(6.877), "6,877 ms");
+  assert.equal(inMs(61.2), "61 s");
+  assert.equal(inMs(null), "none");
+});
+
+test("one change is in flight at a time, as the KV sizing instrument has it", () => {
+  const sent = [];
+  const planner = Object.create(Planner.prototype);
+  Object.assign(planner, { choose: Sizing.prototype.choose, send: Sizing.prototype.send, seq: 0, waits: null, pending: { users: "7" }, data: { seq: 4 } });
+  planner.component = { setStateValue: (name, value) => sent.push([name, value]) };
+  planner.send();
+  assert.deepEqual(sent, [["choice", { seq: 5, place: { users: "7" } }]]);
+  assert.equal(planner.pending, null);
+});

@@ -1,0 +1,110 @@
+"""Commands for two servers: they parse as documented, and say what the plan says."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import Any
+
+import pytest
+
+from core.sizing import catalog, flags, gpus
+from core.sizing.deployment import Deployment
+from core.sizing.errors import SizingError
+from core.sizing.plan import Plan, plan
+
+Json = dict[str, Any]
+
+
+def _plan(**more: Any) -> Plan:
+    given: Json = {"tp": 2, "weight_dtype": "fp8", "kv_dtype": "fp8", "prefix_tokens": 1024, **more}
+    return plan(Deployment(catalog.get("llama-3-70b"), gpus.get("h100-sxm5"), **given))
+
+
+def vllm() -> argparse.ArgumentParser:
+    """The options of `vllm serve` that a plan decides."""
+    p = argparse.ArgumentParser(exit_on_error=False)
+    p.add_argument("model")
+    for name in ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size"):
+        p.add_argument(f"--{name}", type=int, default=1)
+    for name in ("max-model-len", "max-num-seqs", "max-num-batched-tokens"):
+        p.add_argument(f"--{name}", type=int)
+    p.add_argument("--block-size", type=int, choices=(1, 8, 16, 32, 64, 128))
+    p.add_argument("--gpu-memory-utilization", type=float)
+    p.add_argument("--kv-cache-dtype", choices=("auto", "fp8", "fp8_e4m3", "fp8_e5m2"))
+    p.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction)
+    p.add_argument("--quantization", choices=("awq", "fp8", "gptq"))
+    return p
+
+
+def sglang() -> argparse.ArgumentParser:
+    """The options of `sglang.launch_server` that a plan decides."""
+    p = argparse.ArgumentParser(exit_on_error=False)
+    p.add_argument("--model-path")
+    for name in ("tp", "pp-size", "dp"):
+        p.add_argument(f"--{name}", type=int, default=1)
+    for name in ("context-length", "max-running-requests", "chunked-prefill-size", "page-size"):
+        p.add_argument(f"--{name}", type=int)
+    p.add_argument("--mem-fraction-static", type=float)
+    p.add_argument("--kv-cache-dtype", choices=("auto", "fp8_e4m3", "fp8_e5m2"))
+    p.add_argument("--disable-radix-cache", action="store_true")
+    p.add_argument("--quantization", choices=("awq", "fp8", "gptq"))
+    return p
+
+
+def parsed(text: str, engine: str) -> argparse.Namespace:
+    """A command as a shell gives it to the server; comments and line ends are the shell's."""
+    words = shlex.split(text.replace("\\\n", " "), comments=True)
+    start = ["vllm", "serve"] if engine == "vllm" else ["python", "-m", "sglang.launch_server"]
+    assert words[: len(start)] == start
+    return (vllm() if engine == "vllm" else sglang()).parse_args(words[len(start) :])
+
+
+def test_vllm_says_what_the_plan_says() -> None:
+    made = _plan(dp=2, max_num_seqs=128, gpu_memory_utilization=0.9)
+    got = parsed(flags.command(made, "vllm", "org/model").text(), "vllm")
+    assert (got.model, got.tensor_parallel_size, got.data_parallel_size) == ("org/model", 2, 2)
+    assert (got.max_model_len, got.max_num_seqs, got.max_num_batched_tokens) == (4096, 128, 8192)
+    assert (got.block_size, got.kv_cache_dtype, got.quantization) == (16, "fp8", "fp8")
+    assert got.gpu_memory_utilization == 0.9 and got.enable_prefix_caching is True
+
+
+def test_sglang_leaves_the_pool_that_the_plan_counts() -> None:
+    made = _plan(prefix_cache=False)
+    got = parsed(flags.command(made, "sglang", "org/model").text(), "sglang")
+    assert (got.model_path, got.tp, got.dp, got.context_length) == ("org/model", 2, 1, 4096)
+    assert (got.max_running_requests, got.page_size, got.kv_cache_dtype) == (256, 16, "fp8_e4m3")
+    assert got.disable_radix_cache and got.chunked_prefill_size == 8192
+    visible = made.deployment.gpu.visible_bytes
+    static = got.mem_fraction_static * visible
+    exact = (made.weights_per_gpu.value or 0) + (made.kv_pool_per_gpu.value or 0)
+    assert 0 <= exact - static < 0.001 * visible
+
+
+@pytest.mark.parametrize("engine", flags.ENGINES)
+def test_what_an_engine_has_no_option_for_is_a_note(engine: str) -> None:
+    made = flags.command(_plan(kv_dtype="int4_per_token_head"), engine, "m")
+    assert any("int4_per_token_head" in note for note in made.notes)
+    assert parsed(made.text(), engine).kv_cache_dtype == "auto"
+    awq = flags.command(_plan(weight_dtype="int4"), engine, "m")
+    assert parsed(awq.text(), engine).quantization == "awq"
+    assert any("quantised" in note for note in awq.notes)
+    plain = flags.command(_plan(weight_dtype="bf16", kv_dtype="bf16"), engine, "m")
+    assert parsed(plain.text(), engine).quantization is None
+
+
+@pytest.mark.parametrize("engine", flags.ENGINES)
+def test_a_hostile_name_stays_one_word(engine: str) -> None:
+    name = "a b; rm -rf $HOME `x` '\"\n#"
+    words = flags.command(_plan(), engine, name).words
+    assert name in words
+    text = flags.command(_plan(), engine, name.replace("\n", "")).text()
+    got = parsed(text, engine)
+    assert (got.model if engine == "vllm" else got.model_path) == name.replace("\n", "")
+
+
+def test_what_cannot_start_is_refused() -> None:
+    with pytest.raises(SizingError, match="not one sequence"):
+        flags.command(_plan(tp=1, weight_dtype="bf16"), "vllm", "m")
+    with pytest.raises(SizingError, match="not one of vllm, sglang"):
+        flags.command(_plan(), "other", "m")

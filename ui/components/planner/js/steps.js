@@ -1,0 +1,32 @@
+// The plan step by step: a number a row, its formula with the values put in, and the ledger's claims.
+import { el } from "../../run_player/js/util.js";
+import { SCOPES, amount, modelled, opens } from "../../kv_sizing/js/said.js";
+
+export class Steps {
+  constructor(open) {
+    this.open = open;
+    this.prov = el("span", "provs");
+    this.list = el("ol", "psteps");
+    this.root = el("section", "panel steps-p", el("header", "head", el("h2", "", "Step by step"), this.prov), this.list);
+  }
+
+  update(steps, data) {
+    this.prov.replaceChildren(modelled([data.model.title]));
+    this.list.replaceChildren(...steps.map((one) => this.row(one)));
+  }
+
+  row({ figure, claims }) {
+    const last = figure.steps.at(-1);
+    const whole = figure.unit === "B" && figure.value >= 1e6 ? figure.both : `${amount(figure.value, figure.unit)}${figure.unit === "B" || figure.value === null ? "" : ` ${figure.unit}`}`;
+    const head = el("div", "sline", el("span", "sname", figure.label, figure.scope && SCOPES[figure.scope] && !figure.label.includes("GPU") && !figure.label.includes("model") ? el("small", "", SCOPES[figure.scope]) : null), opens(figure, this.open, whole));
+    const code = last ? el("code", "scode", last[1] ? `${last[0]} = ${last[1]}` : last[0]) : null;
+    const said = claims.length ? el("span", "sclaims", "The chapter here: ", ...claims.flatMap(([id, verdict], i) => [i ? ", " : "", claimTo(id), ` ${verdict}`])) : null;
+    return el("li", "", head, code, said);
+  }
+}
+
+export function claimTo(id) {
+  const a = Object.assign(el("a", "", id), { href: `claims_ledger?claim=${id}`, target: "_self" });
+  a.setAttribute("aria-label", `Claim ${id} in the ledger`);
+  return a;
+}

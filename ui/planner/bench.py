@@ -1,0 +1,184 @@
+"""The instrument on its page: the address and the controls are kept in step here."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import streamlit as st
+
+from core.sizing import catalog, gpus, tiers
+from core.sizing.deployment import ALLOCATORS, EVICTIONS
+from core.sizing.errors import SizingError
+from core.sizing.rules import rules
+from ui.components.planner import planner
+from ui.kit import page
+from ui.kit.address import Address
+from ui.lesson import Lesson
+from ui.planner import figures, others, place, steps
+from ui.planner.figures import Planned
+from ui.planner.place import EXAMPLES, LATENCIES, TPS, UNKNOWN, WEIGHTS, Place
+from ui.sizing.place import KV_FORMATS
+from ui.sizing.shown import Json, figure
+
+KEY, PLACE, NOTICE = "capacity_planner", "cp.place", "cp.notice"
+_SEQ, _REFUSED = "cp.seq", "cp.refused"
+_FULL = "cp.full"
+"""The place whose other plans were last shown: some forty plans, which a control does not wait
+for. They come when the browser, having drawn the answer, asks for the rest."""
+ADDRESS = Address("cp", place.NAMES)
+
+
+def now() -> Place:
+    """Where the controls stand."""
+    found: Place = st.session_state.get(PLACE, place.DEFAULT)
+    return found
+
+
+def go(to: Place) -> None:
+    """Put the controls there."""
+    st.session_state[PLACE] = to
+    st.session_state[_REFUSED] = ""
+
+
+def _start() -> None:
+    """Take over what the address asks for, if someone has just arrived by it."""
+    state, asked = st.session_state, ADDRESS.arrived()
+    if asked is not None:
+        state[PLACE], state[NOTICE] = place.read(asked)
+        state[_REFUSED] = ""
+    try:
+        figures.planned(now())
+    except SizingError as exc:  # a link's model on a link's GPUs
+        go(place.DEFAULT)
+        state[_REFUSED] = f"This cannot be: {exc}. Shown instead: the page's first example."
+
+
+def _take() -> None:
+    """What a control said. Where it cannot be computed the picture stays, and one line says why."""
+    state = st.session_state
+    sent = state[KEY].choice
+    if not isinstance(sent, dict) or not isinstance(sent.get("seq"), int):
+        return
+    state[_SEQ] = sent["seq"]
+    wanted = place.taken(now(), sent.get("place"))
+    try:
+        figures.planned(wanted)
+    except SizingError as exc:
+        state[_REFUSED] = f"This cannot be: {exc}."
+    else:
+        go(wanted)
+        state[NOTICE] = None
+
+
+def _rest() -> None:
+    """The answer is drawn: now what else there is."""
+    st.session_state[_FULL] = now()
+
+
+def _complete() -> bool:
+    """Whether the other plans are shown at once: where no replica has to be planned for them."""
+    full: Place | None = st.session_state.get(_FULL)
+    known = full is not None and figures.of_a_replica(full) == figures.of_a_replica(now())
+    return known and full is not None and full.gpu2 == now().gpu2
+
+
+def draw(lesson: Lesson, *, present: bool) -> None:
+    """The instrument, standing where the link says."""
+    _start()
+    _rest()
+    if st.session_state[NOTICE]:
+        st.warning(st.session_state[NOTICE], icon=":material/link_off:")
+    _instrument(lesson, present=present)
+
+
+@st.fragment
+def _instrument(lesson: Lesson, *, present: bool) -> None:
+    """A fragment: a control draws nothing else of the page again."""
+    shown = planner(data(lesson, present=present), key=KEY, on_choice=_take, on_rest=_rest)
+    page.follow_present(shown.present, present)
+    ADDRESS.write(place.written(now()))
+
+
+def data(lesson: Lesson, *, present: bool) -> Json:
+    """For `planner`. The same place gives equal data, so that a rerun sends nothing."""
+    state = st.session_state
+    return {
+        **of(figures.planned(now()), rest=_complete()),
+        "options": options(),
+        "words": {"frontier": lesson["frontier"], "trial": lesson["trial-hint"]},
+        "refused": state.get(_REFUSED, ""),
+        "seq": state.get(_SEQ, 0),
+        "present": present,
+    }
+
+
+def of(done: Planned, *, rest: bool = True) -> Json:
+    """All figures of a place. rest: the other plans too; without it they are None."""
+    here, made = done.place, done.design
+    return {
+        "place": {
+            **vars(here),
+            "price": f"{here.price:g}",
+            "price2": f"{here.price2:g}",
+            "hit": "" if here.hit == UNKNOWN else here.hit,
+        },
+        "model": {
+            "title": figures.model_title(here),
+            "gpu": figures.gpu_title(here.gpu),
+            "warnings": list(done.plan.warnings),
+        },
+        "answer": {
+            **others.of(made),
+            "users": here.users,
+            "binding": done.plan.binding,
+            "bounds": done.plan.bounds,
+            "needed": made.gpus.value,
+            "gpus_figure": figure(made.gpus, "GPUs for all users"),
+            "streams": figure(done.plan.streams, "sequences that a replica runs at once"),
+            "load": made.load,
+            "meets": made.meets(*figures.limits(here)),
+        },
+        "steps": steps.steps(done),
+        "others": others.table(here) if rest else None,
+        "frontier": {"points": others.frontier(here), "y": here.y, "axis": LATENCIES[here.y]}
+        if rest
+        else None,
+        "advice": advice(done),
+    }
+
+
+def advice(done: Planned) -> Json:
+    """{found: the rules that apply, worst first; silent: titles of those that do not}."""
+    order = {"problem": 0, "unknown": 2, "notice": 1, "pass": 3}
+    found = sorted(done.findings, key=lambda one: order[one.status])
+    seen = {one.rule.id for one in found}
+    return {
+        "found": [one.to_dict() for one in found],
+        "silent": [rule.title for name, rule in rules().items() if name not in seen],
+        "count": len(rules()),
+    }
+
+
+@lru_cache(maxsize=1)
+def options() -> dict[str, Any]:
+    """What the controls offer, by name: [[value, title]] each. Models whose weights are not known
+    are left out."""
+    listed = [
+        [name, one.title]
+        for name, one in catalog.entries().items()
+        if catalog.get(name).params is not None or catalog.get(name).nominal_params is not None
+    ]
+    return {
+        "models": listed,
+        "gpus": [[name, gpus.get(name).title] for name in gpus.names()],
+        "tps": [[str(count), str(count)] for count in TPS],
+        "kv": [[name, title] for name, title in KV_FORMATS.items()],
+        "w": [[name, title] for name, title in WEIGHTS.items()],
+        "alloc": [[name, name] for name in ALLOCATORS],
+        "evict": [[name, name.upper()] for name in EVICTIONS],
+        "off": [["", "nowhere: computed again"]]
+        + [[name, tiers.get(name).title] for name in tiers.names()],
+        "y": [[name, title] for name, title in LATENCIES.items()],
+        "examples": [[name, title] for name, (title, _) in EXAMPLES.items()],
+    }
