@@ -3,7 +3,7 @@
 import streamlit as st
 
 from ui import landing, lesson, links
-from ui.kit import store
+from ui.kit import page, store
 
 words = lesson.load("home")
 present = links.is_present(st.query_params)
@@ -21,4 +21,6 @@ with st.container(key="kv-hero"):
 landing.course(words)
 landing.runs_map(words)
 landing.cards(words)
+if present:
+    page.bar()
 store.keep(redraw=True)

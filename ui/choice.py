@@ -51,7 +51,7 @@ def start() -> None:
     state[VIEW], state[SIZE], state[RESERVE], state[BASE] = "play", None, None, None
     state.setdefault(CHOICE, DEFAULT)
     try:
-        target = links.read(params)
+        target, notice = links.read(params)
     except links.LinkError as exc:
         _refuse(str(exc))
         return
@@ -65,13 +65,15 @@ def start() -> None:
         _take_run(target.run)
     elif target.scenario is not None:
         _take_scenario(target.scenario)
+    state[NOTICE] = state[NOTICE] or notice
 
 
 def _take_run(name: str) -> None:
     try:
         runs.recorded(name)
-    except KVScopeError as exc:
-        _refuse(f"The recorded run of this link cannot be played. {exc}")
+    except KVScopeError:
+        there = "cannot be read" if runs.recorded_path(name) else "is not on this server"
+        _refuse(f"The recorded run of this link {there}.")
     else:
         st.session_state[CHOICE] = f"run:{name}"
 
@@ -80,7 +82,7 @@ def _take_scenario(slug: str) -> None:
     if slug in catalogue.entries():
         st.session_state[CHOICE] = f"scenario:{slug}"
     else:
-        _refuse(f"This link asks for a scenario called {slug[:60]!r}, and there is none.")
+        _refuse("This link asks for a scenario that is not here.")
 
 
 def _refuse(why: str) -> None:
@@ -107,10 +109,8 @@ def go(step: int) -> None:
 
 def step_now() -> int:
     """Where the reader stands, as far as the browser has told."""
-    try:
-        return links.read({"step": st.query_params.get("step", "0")}).step or 0
-    except links.LinkError:
-        return 0
+    target, _ = links.read({"step": st.query_params.get("step", "0")})
+    return target.step or 0
 
 
 def set_own(scenario: Scenario, *, base: str | None = None) -> None:

@@ -339,7 +339,7 @@ def _make() -> EngineSupervisor | None:
     named = named_by_operator()
     if named is not None:
         return EngineSupervisor([], url=named[0], token=named[1])
-    if os.environ.get("KV_SCOPE_ENGINE", "").lower() in ("off", "0", "no"):
+    if status.engine_is_off():
         return None
     command = [sys.executable, "-m", "core", "serve", "--port", "0", "--until-stdin-closes"]
     command += ["--nice", "5"]  # visitors' clicks go before tokens

@@ -133,6 +133,8 @@ def runs_map(words: Lesson) -> None:
 
 def _engine_text(words: Lesson) -> tuple[str, str, str]:
     state = status.engine_state()
+    if status.engine_is_off():
+        return "off", "Off.", words["engine-off"]
     if state.torch_version is None:
         return "off", "Not installed.", words["engine-no-torch"]
     text = words["engine-ready" if state.model_fetched else "engine-no-model"]

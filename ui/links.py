@@ -9,7 +9,9 @@
     &base=two-answers         the recorded run that `own` was changed from
     &present=1                the large type
 
-A link that is damaged, oversized or hostile gives one sentence and the default picture.
+A link that is damaged, oversized or hostile gives one sentence and the default picture; a
+parameter that cannot be is left out and named, and the rest counts. What somebody wrote into a link
+is never said again: the sentence may be drawn as Markdown.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ui.kit import address
+
 MAX_LINK_CHARS = 6_000
 """Longest `own` written: browsers and proxies cut addresses from about 8,000 characters on."""
 MAX_SCENARIO_BYTES = 256 * 1024
@@ -31,6 +35,7 @@ MAX_SCENARIO_BYTES = 256 * 1024
 VIEWS = ("play", "hand", "size", "paged")
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 RESERVES = ("request", "max_model_len")
+_WORDS = {"view": VIEWS, "reserve": RESERVES}
 
 
 class LinkError(Exception):
@@ -91,43 +96,31 @@ def unpack(value: str) -> str:
         raise damaged from None
 
 
-def _number(params: Mapping[str, str], name: str) -> int | None:
-    raw = params.get(name)
-    if raw is None:
-        return None
+def _value(name: str, raw: str) -> Any:
+    """The value of a parameter that says how to look, or None if it cannot be."""
+    if name in _WORDS:
+        return raw if raw in _WORDS[name] else None
     if not (raw.isascii() and raw.isdigit() and len(raw) <= 9):
-        raise LinkError(f"This link asks for {name} {raw[:20]!r}, which is not a {name} number.")
-    return int(raw)
+        return None
+    return int(raw) if name != "size" or int(raw) in SIZES else None
 
 
-def _one_of(params: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
-    """One of a few words, the first where none is given."""
-    value = params.get(name, known[0])
-    if value not in known:
-        raise LinkError(f"This link asks for {name} {value[:20]!r}, and there is none.")
-    return value
+def read(params: Mapping[str, str]) -> tuple[Target, str | None]:
+    """What the address asks for, and a sentence about what of it cannot be.
 
-
-def read(params: Mapping[str, str]) -> Target:
-    """What the address asks for. Raises LinkError."""
-    step, block = _number(params, "step"), _number(params, "block")
-    size = _number(params, "size")
-    if size is not None and size not in SIZES:
-        raise LinkError(f"This link asks for blocks of {size} slots; there are 1, 2, 4 … 128.")
+    Raises LinkError where it does not say one thing to play.
+    """
     given = [key for key in ("scenario", "run", "own") if key in params]
     if len(given) > 1:
         raise LinkError(f"This link names {' and '.join(given)} at once; it can name only one.")
+    how, notice = address.sort(params, ("step", "block", "view", "size", "reserve"), _value)
     return Target(
         scenario=params.get("scenario"),
         run=params.get("run"),
         own_text=unpack(params["own"]) if "own" in params else None,
-        step=step,
-        block=block,
-        view=_one_of(params, "view", VIEWS),
-        size=size,
-        reserve=_one_of(params, "reserve", RESERVES) if "reserve" in params else None,
         base=params.get("base"),
-    )
+        **how,
+    ), notice
 
 
 def is_present(params: Mapping[str, str]) -> bool:

@@ -33,6 +33,8 @@ MAX_REQUESTS = 2_000
 MAX_PROMPT_TOKENS = 400_000
 MAX_OUTPUT_TOKENS = 40_000
 MAX_LAST_STEP = 5_000
+MAX_PROMPT_STEPS = 10_000
+"""Steps that the prompts alone may take, cut into chunks as the scenario wants."""
 """What one visitor may ask of a process that all of them share."""
 
 END = {str(by_hand.END): "⟨stop⟩"}
@@ -105,6 +107,15 @@ def check_size(scenario: Scenario) -> None:
         room = max(0, engine.max_model_len - prompt)
         prompts += prompt
         outputs += request.n * min(request.max_tokens, room)
+    chunk = engine.max_num_batched_tokens
+    if engine.long_prefill_token_threshold:
+        chunk = min(chunk, engine.long_prefill_token_threshold)
+    if prompts // chunk > MAX_PROMPT_STEPS:
+        raise ScenarioError(
+            "engine.max_num_batched_tokens",
+            f"{prompts:,} prompt tokens in chunks of {chunk:,} take more than the "
+            f"{MAX_PROMPT_STEPS:,} steps that this page runs; `python -m core simulate` takes more",
+        )
     for what, tokens, most in (
         ("prompt", prompts, MAX_PROMPT_TOKENS),
         ("output", outputs, MAX_OUTPUT_TOKENS),

@@ -71,6 +71,11 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
+def engine_is_off() -> bool:
+    """Whether the operator wants no engine here."""
+    return os.environ.get("KV_SCOPE_ENGINE", "").lower() in ("off", "0", "no")
+
+
 def engine_state() -> EngineState:
     return EngineState(torch_version(), _fetched(int(time.monotonic() / LOOK_AGAIN_S)), cores())
 

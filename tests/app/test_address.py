@@ -48,6 +48,6 @@ def test_what_cannot_be_shown_is_named_and_the_rest_counts() -> None:
     assert address.sort({"a": "1", "z": "x"}, names, value) == ({"a": 1}, None)
     found, said = address.sort({"a": "1", "b": "x", "c": "y"}, names, value)
     assert found == {"a": 1}
-    assert said == "This link's b and c cannot be shown here, so it was left out."
+    assert said == "This link's b and c cannot be shown here, so they were left out."
     found, said = address.sort({"b": "x", "c": "y", "d": "<i>"}, names, value)
     assert found == {} and said is not None and "b, c, d" in said

@@ -43,10 +43,10 @@ def test_every_view_of_every_kind_of_run_opens(
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"view": "<script>"}, "none"),
-        ({"view": "size", "size": "3"}, "blocks of 3 slots"),
-        ({"view": "size", "size": "-1"}, "size number"),
-        ({"view": "paged", "reserve": "all"}, "none"),
+        ({"view": "<script>"}, "view"),
+        ({"view": "size", "size": "3"}, "size"),
+        ({"view": "size", "size": "-1"}, "size"),
+        ({"view": "paged", "reserve": "all"}, "reserve"),
     ],
 )
 def test_a_bad_view_in_a_link_says_so_once(
@@ -55,8 +55,8 @@ def test_a_bad_view_in_a_link_says_so_once(
     at = open_page("block_pool", scenario="fork", **params)
     assert not at.exception
     assert len(at.warning) == 1
-    assert said in at.warning[0].value
-    assert "view" not in at.query_params
+    assert f"This link's {said} cannot be shown" in at.warning[0].value
+    assert at.selectbox(key="bp.select").value == "scenario:fork", "the rest of the link counts"
 
 
 def test_a_base_that_is_no_recorded_run_is_left_out(open_page: Open) -> None:

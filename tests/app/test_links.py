@@ -71,9 +71,17 @@ def test_what_is_too_long_for_a_link_has_none() -> None:
 
 
 @pytest.mark.parametrize("step", ["-1", "1.5", "x", "９", "1" * 30, ""])
-def test_a_step_is_a_plain_number(step: str) -> None:
-    with pytest.raises(links.LinkError, match="step"):
-        links.read({"step": step})
+def test_a_step_is_a_plain_number_and_the_rest_of_the_link_counts(step: str) -> None:
+    target, said = links.read({"step": step, "scenario": "fork", "size": "32"})
+    assert (target.scenario, target.step, target.size) == ("fork", None, 32)
+    assert said is not None and "step" in said
+
+
+@pytest.mark.parametrize("name", ["step", "block", "size", "view", "reserve"])
+def test_what_stands_in_a_link_is_never_said_again(name: str) -> None:
+    target, said = links.read({name: "![x](https://evil.example/x.png)"})
+    assert target == links.Target()
+    assert said is not None and "evil" not in said
 
 
 def test_one_picture_a_link() -> None:
@@ -82,5 +90,6 @@ def test_one_picture_a_link() -> None:
 
 
 def test_a_whole_link() -> None:
-    target = links.read({"scenario": "fork", "step": "3", "block": "6", "present": "1"})
+    target, said = links.read({"scenario": "fork", "step": "3", "block": "6", "present": "1"})
+    assert said is None
     assert (target.scenario, target.step, target.block) == ("fork", 3, 6)

@@ -230,3 +230,13 @@ def test_a_worker_that_needs_too_much_memory_says_so(monkeypatch: pytest.MonkeyP
 def test_more_than_that_is_refused_with_the_way_to_do_it() -> None:
     with pytest.raises(ScenarioError, match="python -m core simulate"):
         runs.simulate(large(2_000_000))
+
+
+def test_a_prompt_in_chunks_of_one_token_is_not_run_for_everybody() -> None:
+    asked = {
+        "schema": "scenario/1",
+        "engine": {"num_blocks": 40_000, "max_num_batched_tokens": 1, "max_model_len": 99_999},
+        "requests": [{"id": "A", "prompt": "x" * 20_000, "max_tokens": 1}],
+    }
+    with pytest.raises(ScenarioError, match="10,000 steps"):
+        runs.check_size(Scenario.from_json(json.dumps(asked)).scripted())

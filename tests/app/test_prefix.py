@@ -325,7 +325,7 @@ def test_every_choice_opens(open_page: Open, work: str) -> None:
     ("params", "said"),
     [
         ({"work": "../../etc/passwd"}, "work cannot be shown here"),
-        ({"work": "nothing-like-it"}, "There is no workload or run called 'nothing-like-it'"),
+        ({"work": "nothing-like-it"}, "This link's workload or run is not here"),
         ({"users": "99", "pick": "x"}, "users and pick cannot be shown here"),
         ({"study": "yours", "own": "%%%"}, "own cannot be shown here"),
         ({"study": "<b>"}, "study cannot be shown here"),

@@ -120,7 +120,7 @@ def test_every_proof_is_a_run_that_exists_and_its_link_opens_it(template: str, r
         page, _, query = shown.address.partition("?")
         assert page == ("prefill_decode" if topic == "phases" and "run=" in query else "block_pool")
         assert (root / "pages" / f"{page}.py").exists() and page in quiz_view.PAGES
-        target = links.read({key: values[0] for key, values in parse_qs(query).items()})
+        target, _ = links.read({key: values[0] for key, values in parse_qs(query).items()})
         assert target.step == shown.step
         if target.own_text is not None:
             again = runs.simulate(target.own_text).data()

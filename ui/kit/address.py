@@ -60,4 +60,5 @@ def sort(
     if not refused:
         return found, None
     what = " and ".join(refused) if len(refused) < 3 else ", ".join(refused)
-    return found, f"This link's {what} cannot be shown here, so it was left out."
+    left = "it was" if len(refused) == 1 else "they were"
+    return found, f"This link's {what} cannot be shown here, so {left} left out."

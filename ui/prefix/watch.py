@@ -65,7 +65,7 @@ def draw(words: Lesson, *, present: bool) -> None:
     listed = options()
     work = state.get("work")
     if work not in listed and runs.recorded_path(work) is None:
-        st.warning(f"There is no workload or run called {work[:60]!r}; here is the first one.")
+        st.warning("This link's workload or run is not here; this is the first one.")
         state.change(work=next(iter(listed)))
         work = state.get("work")
     if work not in listed:
