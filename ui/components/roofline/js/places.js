@@ -9,12 +9,12 @@ export function places(wanted, taken, box) {
   const used = [...taken];
   return wanted.map(({ x, y, width: w, height: h, r }) => {
     const choices = [
-      { x: x + r, y: y + h * 0.35, anchor: "start" },
+      { x: x - r * 0.6, y: y - r * 0.8, anchor: "end" }, // over a line that rises from the left
+      { x: x + r * 0.6, y: y + r * 0.8 + h * 0.6, anchor: "start" },
+      { x: x + r * 0.6, y: y - r * 0.8, anchor: "start" },
       { x: x - r, y: y + h * 0.35, anchor: "end" },
-      { x: x + r * 0.6, y: y + r + h * 0.7, anchor: "start" },
-      { x: x - r * 0.6, y: y + r + h * 0.7, anchor: "end" },
-      { x: x + r * 0.6, y: y - r, anchor: "start" },
-      { x: x - r * 0.6, y: y - r, anchor: "end" },
+      { x: x + r, y: y + h * 0.35, anchor: "start" },
+      { x: x - r * 0.6, y: y + r * 0.8 + h * 0.6, anchor: "end" },
     ];
     for (const c of choices) {
       const x0 = c.anchor === "start" ? c.x : c.x - w;
