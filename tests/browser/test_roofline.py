@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 def _open(page: Any, app: App, query: str = "") -> None:
     page.goto(f"{app.url}/roofline?{query}")
-    page.locator(".plane .pt").first.wait_for()
+    page.locator(".plane .m").first.wait_for()
 
 
 def _on(page: Any) -> list[int]:

@@ -21,14 +21,14 @@ export class Chosen {
     this.title.setAttribute("aria-live", "polite");
     this.about = el("p", "small muted");
     this.body = el("tbody");
-    const head = ["", "whole step", "matrices", "attention"].map((name) => Object.assign(el("th", "", name), { scope: "col" }));
+    const names = [el("span", "sr", "number"), "whole step", "matrices", "attention"];
+    const head = names.map((name) => Object.assign(el("th", "", name), { scope: "col" }));
     this.table = el("table", "t nums", el("caption", "sr", "Numbers of the steps"), el("thead", "", el("tr", "", ...head)), this.body);
     this.root = el("div", "chosen", this.title, this.about, this.table);
   }
 
   // some: the steps; all: of the run. hint: what to say where none are chosen
   show(some, all, ceilings, hint) {
-    this.root.classList.toggle("empty", !some.length);
     if (!some.length) {
       this.title.textContent = "No step selected";
       this.about.textContent = hint;

@@ -15,6 +15,10 @@ export function places(wanted, taken, box) {
       { x: x - r, y: y + h * 0.35, anchor: "end" },
       { x: x + r, y: y + h * 0.35, anchor: "start" },
       { x: x - r * 0.6, y: y + r * 0.8 + h * 0.6, anchor: "end" },
+      ...[1, 2].flatMap((k) => [
+        { x: x - r * 0.6, y: y + r * 0.8 + h * (0.6 + k), anchor: "end" },
+        { x: x - r * 0.6, y: y - r * 0.8 - h * k, anchor: "end" },
+      ]),
     ];
     for (const c of choices) {
       const x0 = c.anchor === "start" ? c.x : c.x - w;
