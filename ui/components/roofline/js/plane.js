@@ -109,7 +109,7 @@ export class Plane {
   // A name beside a mark, written once it is known where there is room. weight: the lowest first
   label(x, y, words, cls, { r, weight }) {
     const { u } = this;
-    this.labels.push({ x, y, words, cls, weight, width: words.length * 6.7 * u, height: 15 * u, r: r * u });
+    this.labels.push({ x, y, words, cls, weight, width: words.length * 6.7 * u, height: 15 * u, r: r * u, far: weight === 0 });
     this.taken.push({ x0: x - 0.6 * r * u, x1: x + 0.6 * r * u, y0: y - 0.6 * r * u, y1: y + 0.6 * r * u });
   }
 
