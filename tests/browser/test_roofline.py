@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 def _open(page: Any, app: App, query: str = "") -> None:
     page.goto(f"{app.url}/roofline?{query}")
-    page.locator(".plane .pt").first.wait_for()
+    page.locator(".plane .m").first.wait_for()
 
 
 def _on(page: Any) -> list[int]:
@@ -81,7 +81,7 @@ def test_a_step_lights_its_points_and_a_brush_selects_its_steps(page: Any, app: 
     part = measured.part(DEFAULT.run)
     assert part is not None
     flops = sum(row[5][0] for row in part["rows"][1:4])
-    page.get_by_text(f"{flops / 1e9:.2f} GFLOP", exact=True).wait_for()
+    page.get_by_role("cell", name=f"{flops / 1e9:.2f} G", exact=True).first.wait_for()
     page.keyboard.press("Escape")
     page.get_by_role("heading", name="No step selected").wait_for()
 

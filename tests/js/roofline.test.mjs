@@ -7,6 +7,7 @@ import { LogLog } from "../../ui/components/live_run/js/loglog.js";
 import { kindsOf, parseRanges, rangesOf, sayRanges, stepsOf, total, writeRanges } from "../../ui/components/roofline/js/measured.js";
 import { Outbox } from "../../ui/components/roofline/js/outbox.js";
 import { places } from "../../ui/components/roofline/js/places.js";
+import { rateText } from "../../ui/components/roofline/js/plane.js";
 import { Roofline } from "../../ui/components/roofline/js/roofline.js";
 import { sheet, sheetCsv } from "../../ui/components/roofline/js/tables.js";
 
@@ -27,7 +28,7 @@ test("rows become steps; a part that did nothing stays nothing", () => {
   assert.equal(steps[2].step, 3);
   assert.deepEqual([steps[0].whole.flops, steps[0].matrices.bytes, steps[0].attention.us], [800, 90, 20]);
   assert.equal(steps[2].attention, null);
-  assert.equal(kindsOf(steps), "prefill, decode, prefill and decode");
+  assert.equal(kindsOf(steps), "1 prefill, 2 decode, 1 mixed");
 });
 
 test("ranges are written, read and said; steps that are not there are left out", () => {
@@ -74,6 +75,10 @@ test("names stand beside their marks and never on another", () => {
   for (let i = 0; i < areas.length; i++)
     for (let j = 0; j < i; j++) assert.ok(Math.abs(areas[i].x0 - areas[j].x0) >= 100 || Math.abs(areas[i].y - areas[j].y) >= 14, `${i} ${j}`);
   assert.equal(places([name(50, 100)], [box], box)[0], null);
+});
+
+test("rates at the axis are written in the unit that fits", () => {
+  assert.deepEqual([1e8, 1e9, 1e11, 1e12, 1e16, 10].map(rateText), ["100 M", "1 G", "100 G", "1 T", "10 P", "10"]);
 });
 
 test("a power of ten is as far from the next everywhere", () => {

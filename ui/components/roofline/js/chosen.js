@@ -5,11 +5,11 @@ import { figures, share, short } from "../../live_run/js/scales.js";
 import { KINDS, PARTS, kindsOf, rangesOf, sayRanges, total } from "./measured.js";
 
 const ROWS = [
-  ["FLOPs", (p) => short(p.flops, "FLOP")],
+  ["FLOP", (p) => short(p.flops, "")],
   ["bytes", (p) => short(p.bytes, "B")],
   ["time", (p) => `${ms3(p.us)} ms`],
-  ["FLOP per byte", (p) => figures(p.intensity)],
-  ["reached", (p) => short(p.rate, "FLOP/s")],
+  ["FLOP/B", (p) => figures(p.intensity)],
+  ["FLOP/s", (p) => short(p.rate, "")],
   ["MFU", (p) => share(p.mfu)],
   ["MBU", (p) => share(p.mbu)],
 ];
@@ -21,14 +21,14 @@ export class Chosen {
     this.title.setAttribute("aria-live", "polite");
     this.about = el("p", "small muted");
     this.body = el("tbody");
-    const head = ["", "whole step", "matrices", "attention"].map((name) => Object.assign(el("th", "", name), { scope: "col" }));
+    const names = [el("span", "sr", "number"), "whole step", "matrices", "attention"];
+    const head = names.map((name) => Object.assign(el("th", "", name), { scope: "col" }));
     this.table = el("table", "t nums", el("caption", "sr", "Numbers of the steps"), el("thead", "", el("tr", "", ...head)), this.body);
     this.root = el("div", "chosen", this.title, this.about, this.table);
   }
 
   // some: the steps; all: of the run. hint: what to say where none are chosen
   show(some, all, ceilings, hint) {
-    this.root.classList.toggle("empty", !some.length);
     if (!some.length) {
       this.title.textContent = "No step selected";
       this.about.textContent = hint;
@@ -40,7 +40,7 @@ export class Chosen {
     const tokens = some.reduce((a, s) => a + s.tokens, 0);
     const whole = some.reduce((a, s) => a + s.stepUs, 0);
     const sequences = one ? `, ${plural(some[0].sequences, "sequence")}` : "";
-    this.about.textContent = `${one ? "" : `${plural(some.length, "step")}, ${kindsOf(some)}: `}${plural(tokens, "token")}${sequences}, ${ms3(whole)} ms with scheduling and sampling`;
+    this.about.textContent = `${one ? "" : `${plural(some.length, "step")} (${kindsOf(some)}): `}${plural(tokens, "token")}${sequences}, ${ms3(whole)} ms with scheduling and sampling`;
     const parts = PARTS.map((part) => total(some, part, ceilings));
     this.body.replaceChildren(...ROWS.map(([name, say]) => this.row(name, parts.map((p) => (p ? say(p) : "–")))));
   }

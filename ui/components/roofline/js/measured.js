@@ -65,5 +65,10 @@ export function total(steps, part, ceilings) {
   };
 }
 
-export const KINDS = { prefill: "prefill", decode: "decode", both: "prefill and decode" };
-export const kindsOf = (steps) => [...new Set(steps.map((s) => s.kind))].map((k) => KINDS[k]).join(", ");
+export const KINDS = { prefill: "prefill", decode: "decode", both: "mixed" };
+
+// "7 decode, 1 mixed"
+export function kindsOf(steps) {
+  const counted = Object.keys(KINDS).map((kind) => [steps.filter((s) => s.kind === kind).length, KINDS[kind]]);
+  return counted.filter(([n]) => n).map(([n, name]) => `${num(n)} ${name}`).join(", ");
+}

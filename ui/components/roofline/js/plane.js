@@ -4,13 +4,20 @@ import { svg } from "../../run_player/js/icons.js";
 import { clamp, el } from "../../run_player/js/util.js";
 import { tokens } from "../../kv_sizing/js/curves.js";
 import { LogLog } from "../../live_run/js/loglog.js";
-import { decades, short } from "../../live_run/js/scales.js";
+import { decades } from "../../live_run/js/scales.js";
 import { spread } from "../../series/js/values.js";
 import { places } from "./places.js";
 
-export const CLASSES = ["a", "d", "g", "e"]; // of the roofs, in their order
+export const CLASSES = ["a", "h", "g", "e"]; // of the roofs, in their order
 const NEAR = 22; // pixels around a mark that are its own
-const rateText = (v) => short(v, "").replace(/\.0+(?= |$)/, "").trim();
+const UNITS = ["", "k", "M", "G", "T", "P", "E"];
+
+// A power of ten of FLOP/s: 1e11 → "100 G".
+export function rateText(v) {
+  const power = Math.round(Math.log10(v));
+  const unit = Math.max(0, Math.min(UNITS.length - 1, Math.floor(power / 3)));
+  return `${Number((10 ** (power - 3 * unit)).toPrecision(3))} ${UNITS[unit]}`.trim();
+}
 const byLog = (values) => values.filter((v) => v > 0);
 
 // A mark: round for decode, square for prefill, a diamond for both; full for matrices, open for
@@ -54,6 +61,8 @@ export class Plane {
     const wide = width >= 520 * u;
     const names = [...roofs.map((r) => r.short), ...(own ? [own.name] : [])];
     const right = wide ? width - Math.min(Math.max(...names.map((n) => n.length), 0) * 6.3 * u + 14 * u, width * 0.34) : width - 12 * u;
+    this.labels = [];
+    this.taken = [];
     this.area = { left: 46 * u, right, top: 26 * u, base: height - 36 * u };
     const plane = (this.plane = new LogLog(root, { xs, ys, box: this.area, u }));
     plane.grid(rateText, 9);
@@ -66,9 +75,10 @@ export class Plane {
     });
     if (own) ends.push(this.roof(own, "line own", "own"));
     if (wide) this.names(ends);
-    if (roofs.length) this.trail(modelled);
     this.measured();
-    if (points.length) this.points(points);
+    if (points.length) this.trail(modelled);
+    this.points(points);
+    this.write();
     this.cursor = svg("g", { class: "cursor" }, root);
     this.frame = svg("rect", { class: "brush", visibility: "hidden" }, root);
     this.light(this.lit);
@@ -86,7 +96,7 @@ export class Plane {
     const { ridge } = plane.roof(machine, cls);
     const [x, y] = [plane.X(ridge), plane.Y(machine.flops)];
     svg("path", { d: `M${x - 4 * u} ${y}L${x} ${y - 4 * u}L${x + 4 * u} ${y}L${x} ${y + 4 * u}Z`, class: `ridge ${kind}` }, this.root);
-    plane.text(x, y - 7 * u, ridge >= 100 ? Math.round(ridge).toLocaleString("en-US") : ridge.toPrecision(3), { "text-anchor": "end", class: `v name ${kind}` });
+    this.label(x, y, ridge >= 100 ? Math.round(ridge).toLocaleString("en-US") : ridge.toPrecision(3), `v name ${kind}`, { r: 6, weight: 1 });
     return { name: machine.short ?? machine.name, kind, y };
   }
 
@@ -96,12 +106,26 @@ export class Plane {
     ends.forEach((e, i) => plane.text(area.right + 7 * u, at[i] + 4 * u, e.name, { class: `name ${e.kind}` }));
   }
 
+  // A name beside a mark, written once it is known where there is room. weight: the lowest first
+  label(x, y, words, cls, { r, weight }) {
+    const { u } = this;
+    this.labels.push({ x, y, words, cls, weight, width: words.length * 6.7 * u, height: 15 * u, r: r * u, far: weight === 0 });
+    this.taken.push({ x0: x - 0.6 * r * u, x1: x + 0.6 * r * u, y0: y - 0.6 * r * u, y1: y + 0.6 * r * u });
+  }
+
+  write() {
+    const { plane, u, area } = this;
+    const wanted = this.labels.toSorted((a, b) => a.weight - b.weight);
+    const found = places(wanted, this.taken, { x0: area.left, x1: area.right + 4 * u, y0: area.top - 16 * u, y1: area.base });
+    wanted.forEach((w, i) => found[i] && plane.text(found[i].x, found[i].y, w.words, { "text-anchor": found[i].anchor, class: w.cls }));
+  }
+
   // Where the matrices stand with 1, 4, 16 … tokens in a step: one line for decode and prefill.
   trail({ trail }) {
     const { plane, u, root } = this;
     for (const [count, x, y] of trail) {
       svg("circle", { cx: plane.X(x), cy: plane.Y(y), r: 2.6 * u, class: "waymark" }, root);
-      plane.text(plane.X(x) + 5 * u, plane.Y(y) + 13 * u, tokens(count), { class: "v way" });
+      this.label(plane.X(x), plane.Y(y), tokens(count), "v way", { r: 5, weight: 2 });
     }
   }
 
@@ -119,16 +143,13 @@ export class Plane {
 
   points(points) {
     const { plane, u, root, area } = this;
-    const wanted = points.map((p) => ({ x: plane.X(p.at.value), y: plane.Y(p.reaches.value), width: p.label.length * 6.6 * u, height: 15 * u, r: 11 * u }));
-    const taken = wanted.map(({ x, y, r }) => ({ x0: x - r * 0.7, x1: x + r * 0.7, y0: y - r * 0.7, y1: y + r * 0.7 }));
-    const found = places(wanted, taken, { x0: area.left, x1: area.right, y0: area.top - 14 * u, y1: area.base });
-    points.forEach((p, i) => {
-      const { x, y } = wanted[i];
+    for (const p of points) {
+      const [x, y] = [plane.X(p.at.value), plane.Y(p.reaches.value)];
       const [kind, part] = p.id.split("-");
       svg("line", { x1: x, x2: x, y1: y, y2: area.base, class: "drop" }, root);
       mark(root, x, y, 7 * u, kind, `pt ${part}`);
-      if (found[i]) plane.text(found[i].x, found[i].y, p.label, { "text-anchor": found[i].anchor, class: "halo s" });
-    });
+      this.label(x, y, p.label, "halo s", { r: 11, weight: 0 });
+    }
   }
 
   // Steps that are pointed at or selected stand out, the others step back.
@@ -137,6 +158,7 @@ export class Plane {
     if (!this.marks) return;
     this.root.classList.toggle("some", steps.size > 0);
     for (const [step, nodes] of this.marks) for (const node of nodes) node.classList.toggle("on", steps.has(step));
+    for (const step of steps) for (const node of this.marks.get(step) ?? []) node.parentNode.append(node); // over the others
   }
 
   point(step) {

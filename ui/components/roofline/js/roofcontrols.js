@@ -1,4 +1,5 @@
 // The controls: the model and its formats, batch and context of decode, tokens of prefill, roofs.
+import { svg } from "../../run_player/js/icons.js";
 import { button, el } from "../../run_player/js/util.js";
 import { Controls, ladder } from "../../kv_sizing/js/controls.js";
 
@@ -32,6 +33,13 @@ export class RoofControls extends Controls {
   }
 }
 
+// A piece of a roof's line.
+function sample(cls) {
+  const line = svg("svg", { width: 20, height: 8, viewBox: "0 0 20 8", "aria-hidden": "true" });
+  svg("path", { d: "M0 4H20", class: `line ${cls}` }, line);
+  return line;
+}
+
 // Which roofs are drawn: up to four. The first one carries the points.
 export class RoofPicker {
   constructor(choose) {
@@ -46,7 +54,7 @@ export class RoofPicker {
     const { roofs } = modelled;
     const chips = roofs.map((roof, i) => {
       const lead = i === 0;
-      const put = button(`put ${classes[i]}`, lead ? `${roof.short}: carries the points` : `Put the points on ${roof.short}`, el("i", ""), roof.short);
+      const put = button("put", lead ? `${roof.short}: carries the points` : `Put the points on ${roof.short}`, sample(classes[i]), roof.short);
       put.setAttribute("aria-pressed", String(lead));
       put.onclick = () => this.set([roof.id, ...place.roofs.filter((other) => other !== roof.id)], 0);
       const off = button("off", `Take ${roof.short} out`, "×");

@@ -131,16 +131,18 @@ export class Roofline {
     this.picker.update(data, CLASSES);
     for (const [name, b] of Object.entries(this.view)) b.setAttribute("aria-pressed", String(place.view === name));
     this.views.hidden = !measured;
-    this.prov.replaceChildren(modelled([m.title, m.formats]));
     if (measured) this.run.value = measured.name;
     this.run.hidden = !measured;
     this.label(measured);
+    const near = place.view === "own" && this.steps.length > 0; // nothing but measured points
+    this.prov.replaceChildren(near ? this.runProv.firstElementChild.cloneNode(true) : modelled([m.title, m.formats]));
     this.figures.update(data);
     this.opened.refresh(data);
     const own = this.own(measured);
     const width = Math.floor(this.plane.box.clientWidth);
-    if (width > 60) this.plane.draw({ modelled: m, steps: this.steps, own, view: place.view, about: this.about(m, own) }, width, Math.round((data.present ? 400 : 470) * u), u);
-    this.key.replaceChildren("Round: decode. Square: prefill. Full: matrices. Open: attention. ", el("b", "", m.roofs[0].short), " carries the points of the model; small marks are measured steps.");
+    if (width > 60) this.plane.draw({ modelled: m, steps: this.steps, own, view: place.view, about: this.about(m, own) }, width, Math.round((data.present ? 410 : 500) * u), u);
+    const carries = near ? [] : [el("b", "", m.roofs[0].short), " carries the points of the model; small marks are measured steps."];
+    this.key.replaceChildren("Round: decode. Square: prefill. Diamond: both. Full: matrices. Open: attention. ", ...carries);
     this.choose(this.chosen);
   }
 
@@ -163,7 +165,7 @@ export class Roofline {
 
   own(measured) {
     const top = measured?.ceilings;
-    return top ? { name: "measured machine", flops: top.flops_per_s, bytes: top.read_bytes_per_s } : null;
+    return top ? { name: "the run's machine", flops: top.flops_per_s, bytes: top.read_bytes_per_s } : null;
   }
 
   about(m, own) {

@@ -6,6 +6,7 @@ import { KINDS, PARTS } from "./measured.js";
 
 const headed = (names) => el("thead", "", el("tr", "", ...names.map((name) => Object.assign(el("th", "", name), { scope: "col" }))));
 const rowHead = (...words) => Object.assign(el("th", "", ...words), { scope: "row" });
+const plain = (v) => (Number.isInteger(v) ? num(v) : figures(v)); // 4 and not 4.00, where it is exact
 const scrolled = (label, table) => {
   const box = el("div", "tbox", table);
   box.tabIndex = 0;
@@ -58,7 +59,7 @@ export class Figures {
   point(p) {
     if (!p.reaches) return el("tr", "", rowHead(p.label), el("td", "", "no such work"), el("td", "", "–"), el("td", "", "–"));
     const bound = el("td", `bound ${p.bound}`, p.bound);
-    return el("tr", "", rowHead(p.label), el("td", "n", opens(p.at, this.open, figures(p.at.value))), el("td", "n", opens(p.reaches, this.open, short(p.reaches.value, "FLOP/s"))), bound);
+    return el("tr", "", rowHead(p.label), el("td", "n", opens(p.at, this.open, plain(p.at.value))), el("td", "n", opens(p.reaches, this.open, short(p.reaches.value, "FLOP/s"))), bound);
   }
 
   roof(r) {
@@ -80,7 +81,7 @@ export class Figures {
     const reach = roofs[0].saturates.value;
     const from = reach === null ? "at no batch" : `from ${num(reach)} tokens in a step on`;
     const here = `With ${num(place.b)} ${place.b === 1 ? "sequence" : "sequences"} the matrices of decode are bound by ${matrices.bound}; they reach the ridge of ${roofs[0].short} ${from}.`;
-    const there = attention.reaches ? ` Attention stays at ${figures(attention.at.value)} FLOP per byte, bound by ${attention.bound}, at any batch.` : "";
+    const there = attention.reaches ? ` Attention stays at ${plain(attention.at.value)} FLOP per byte, bound by ${attention.bound}, at any batch.` : "";
     return [`${here}${there}`];
   }
 }
