@@ -29,15 +29,28 @@ for. They come when the browser, having drawn the answer, asks for the rest."""
 ADDRESS = Address("cp", place.NAMES)
 
 
+class Stand:
+    """Where the controls of one session stand. An object of its own, because a file is made outside
+    the session that asks for it: what is drawn there holds on to this."""
+
+    def __init__(self) -> None:
+        self.place = place.DEFAULT
+
+
+def stand() -> Stand:
+    """This session's."""
+    found: Stand = st.session_state.setdefault(PLACE, Stand())
+    return found
+
+
 def now() -> Place:
     """Where the controls stand."""
-    found: Place = st.session_state.get(PLACE, place.DEFAULT)
-    return found
+    return stand().place
 
 
 def go(to: Place) -> None:
     """Put the controls there."""
-    st.session_state[PLACE] = to
+    stand().place = to
     st.session_state[_REFUSED] = ""
 
 
@@ -45,8 +58,8 @@ def _start() -> None:
     """Take over what the address asks for, if someone has just arrived by it."""
     state, asked = st.session_state, ADDRESS.arrived()
     if asked is not None:
-        state[PLACE], state[NOTICE] = place.read(asked)
-        state[_REFUSED] = ""
+        wanted, state[NOTICE] = place.read(asked)
+        go(wanted)
     try:
         figures.planned(now())
     except SizingError as exc:  # a link's model on a link's GPUs
