@@ -19,7 +19,7 @@ from ui.planner import figures, others, place, steps
 from ui.planner.figures import Planned
 from ui.planner.place import EXAMPLES, LATENCIES, TPS, UNKNOWN, WEIGHTS, Place
 from ui.sizing.place import KV_FORMATS
-from ui.sizing.shown import Json, figure
+from ui.sizing.shown import Json
 
 KEY, PLACE, NOTICE = "capacity_planner", "cp.place", "cp.notice"
 _SEQ, _REFUSED = "cp.seq", "cp.refused"
@@ -147,8 +147,8 @@ def of(done: Planned, *, rest: bool = True) -> Json:
             "binding": done.plan.binding,
             "bounds": done.plan.bounds,
             "needed": made.gpus.value,
-            "gpus_figure": figure(made.gpus, "GPUs for all users"),
-            "streams": figure(done.plan.streams, "sequences that a replica runs at once"),
+            "gpus_figure": steps.scoped(made.gpus, "GPUs for all users"),
+            "streams": steps.scoped(done.plan.streams, "sequences that a replica runs at once"),
             "load": made.load,
             "meets": made.meets(*figures.limits(here)),
         },
