@@ -4,7 +4,7 @@ import { icon } from "../../run_player/js/icons.js";
 import { modelled } from "../../kv_sizing/js/said.js";
 import { inMs } from "./answer.js";
 
-const HEADS = ["change", "runs, a replica", "runs, all", "replicas", "GPUs", "price an hour", "first token", "between tokens", ""];
+const HEADS = ["change", "runs, a replica", "runs, all", "replicas", "GPUs", "price an hour", "first token", "between tokens", "limits"];
 
 export class Others {
   constructor(choose) {
