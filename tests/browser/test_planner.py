@@ -50,7 +50,7 @@ def test_users_move_the_plan_and_the_link_brings_it_back(page: Any, app: App) ->
 def test_what_cannot_be_is_said_and_the_control_goes_back(page: Any, app: App) -> None:
     _open(page, app, "model=llama-2-13b&tp=8")
     page.get_by_role("combobox", name="GPUs of a replica (tp)").select_option("16")
-    page.get_by_text("40 KV heads do not divide over 16 GPUs").wait_for()
+    page.locator(".refused").filter(has_text="40 query heads do not divide over 16").wait_for()
     assert page.get_by_role("combobox", name="GPUs of a replica (tp)").input_value() == "8"
 
 

@@ -4,6 +4,7 @@ import test from "node:test";
 import { inMs, widths } from "../../ui/components/planner/js/answer.js";
 import { decades } from "../../ui/components/planner/js/frontier.js";
 import { Planner } from "../../ui/components/planner/js/planner.js";
+import { legible } from "../../ui/components/planner/js/steps.js";
 import { Sizing } from "../../ui/components/kv_sizing/js/sizing.js";
 
 test("an axis in powers reaches over all values, in steps of 1, 2 and 5", () => {
@@ -44,4 +45,10 @@ test("one change is in flight at a time, as the KV sizing instrument has it", ()
   planner.send();
   assert.deepEqual(sent, [["choice", { seq: 5, place: { users: "7" } }]]);
   assert.equal(planner.pending, null);
+});
+
+test("arithmetic is legible: thousands apart, few digits, nothing else changed", () => {
+  assert.equal(legible("⌊max(0, 39933733601 − 83886080) / 251658240⌋"), "⌊max(0, 39,933,733,601 − 83,886,080) / 251,658,240⌋");
+  assert.equal(legible("max(0.30318166464740615, 0.0105304)"), "max(0.3032, 0.01053)");
+  assert.equal(legible("2 · 80 · 8 · 128 · 1, ⌈4096 / 16⌉, 0.92"), "2 · 80 · 8 · 128 · 1, ⌈4,096 / 16⌉, 0.92");
 });

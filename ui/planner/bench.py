@@ -19,7 +19,7 @@ from ui.planner import figures, others, place, steps
 from ui.planner.figures import Planned
 from ui.planner.place import EXAMPLES, LATENCIES, TPS, UNKNOWN, WEIGHTS, Place
 from ui.sizing.place import KV_FORMATS
-from ui.sizing.shown import Json, figure
+from ui.sizing.shown import Json
 
 KEY, PLACE, NOTICE = "capacity_planner", "cp.place", "cp.notice"
 _SEQ, _REFUSED = "cp.seq", "cp.refused"
@@ -29,15 +29,28 @@ for. They come when the browser, having drawn the answer, asks for the rest."""
 ADDRESS = Address("cp", place.NAMES)
 
 
+class Stand:
+    """Where the controls of one session stand. An object of its own, because a file is made outside
+    the session that asks for it: what is drawn there holds on to this."""
+
+    def __init__(self) -> None:
+        self.place = place.DEFAULT
+
+
+def stand() -> Stand:
+    """This session's."""
+    found: Stand = st.session_state.setdefault(PLACE, Stand())
+    return found
+
+
 def now() -> Place:
     """Where the controls stand."""
-    found: Place = st.session_state.get(PLACE, place.DEFAULT)
-    return found
+    return stand().place
 
 
 def go(to: Place) -> None:
     """Put the controls there."""
-    st.session_state[PLACE] = to
+    stand().place = to
     st.session_state[_REFUSED] = ""
 
 
@@ -45,8 +58,8 @@ def _start() -> None:
     """Take over what the address asks for, if someone has just arrived by it."""
     state, asked = st.session_state, ADDRESS.arrived()
     if asked is not None:
-        state[PLACE], state[NOTICE] = place.read(asked)
-        state[_REFUSED] = ""
+        wanted, state[NOTICE] = place.read(asked)
+        go(wanted)
     try:
         figures.planned(now())
     except SizingError as exc:  # a link's model on a link's GPUs
@@ -134,8 +147,8 @@ def of(done: Planned, *, rest: bool = True) -> Json:
             "binding": done.plan.binding,
             "bounds": done.plan.bounds,
             "needed": made.gpus.value,
-            "gpus_figure": figure(made.gpus, "GPUs for all users"),
-            "streams": figure(done.plan.streams, "sequences that a replica runs at once"),
+            "gpus_figure": steps.scoped(made.gpus, "GPUs for all users"),
+            "streams": steps.scoped(done.plan.streams, "sequences that a replica runs at once"),
             "load": made.load,
             "meets": made.meets(*figures.limits(here)),
         },

@@ -140,8 +140,10 @@ def _cell(text: str) -> str:
 def menu() -> None:
     """The menu of files; each is made when it is asked for, of the place as it then is."""
 
+    stand = bench.stand()
+
     def now() -> Planned:
-        return figures.planned(bench.now())
+        return figures.planned(stand.place)
 
     page.exports(
         [

@@ -8,6 +8,7 @@ from ui.planner.figures import Planned
 from ui.planner.place import DEFAULT, Place
 from ui.sizing.shown import Json, figure
 
+_SCOPES = {"replica": "a replica", "fleet": "all replicas"}
 _SAME = ("users", "ctx", "sys", "model", "gpu")
 """What makes a plan the chapter's: 200 users of 4K on H100, a prompt of 1,024 tokens shared."""
 
@@ -27,6 +28,12 @@ CLAIMS = {
 def is_chapters(place: Place) -> bool:
     """Whether the ledger's claims about the example apply."""
     return all(getattr(place, name) == getattr(DEFAULT, name) for name in _SAME)
+
+
+def scoped(result: Result, label: str) -> Json:
+    """A figure that says which of several replicas' GPUs it is of."""
+    found = figure(result, label)
+    return {**found, "scope": _SCOPES.get(found["scope"], found["scope"])}
 
 
 def verdict(id: str) -> str:
@@ -57,7 +64,7 @@ def steps(done: Planned) -> list[Json]:
     return [
         {
             "id": name,
-            "figure": figure(one, label),
+            "figure": scoped(one, label),
             "claims": [[id, verdict(id)] for id in known.get(name, ())],
         }
         for name, label, one in rows

@@ -72,7 +72,7 @@ export class Answer {
       el("h3", "", "Two times, at least"),
       time("First token", a.ttft, place.ttft, place.sys ? "an idle replica, the shared prompt cached" : "an idle replica"),
       time("Between tokens", a.itl, place.itl, a.load ? `${plural(a.load, "sequence")} on a replica` : "nobody is served"),
-      el("p", "price", a.price === null ? "" : `${a.price.toLocaleString("en-US", { maximumFractionDigits: 2 })} an hour, at ${place.price} a GPU`),
+      el("p", "price", a.price === null ? "" : `An hour of all GPUs costs ${a.price.toLocaleString("en-US", { maximumFractionDigits: 2 })}, at ${place.price} each.`),
     );
   }
 }

@@ -31,7 +31,7 @@ export class Planner {
     this.refused.setAttribute("role", "alert");
     this.notes = el("div", "notes");
     const p = this.parts;
-    this.below = el("div", "stack", p.answer.root, el("div", "pair", p.steps.root, p.frontier.root), el("div", "pair", p.others.root, p.advice.root));
+    this.below = el("div", "stack", p.answer.root, el("div", "pair", p.steps.root, el("div", "stack", p.frontier.root, p.advice.root)), p.others.root);
     this.root = el("section", "kv sizing planner", this.controls.root, this.refused, this.notes, this.below, this.opened.root);
     this.resize = new ResizeObserver(() => {
       cancelAnimationFrame(this.raf);

@@ -1,6 +1,9 @@
 // The plan step by step: a number a row, its formula with the values put in, and the ledger's claims.
-import { el } from "../../run_player/js/util.js";
-import { SCOPES, amount, modelled, opens } from "../../kv_sizing/js/said.js";
+import { el, num } from "../../run_player/js/util.js";
+import { amount, modelled, opens } from "../../kv_sizing/js/said.js";
+
+// Arithmetic for the eye: thousands apart, and no more digits than one reads. Opened, it is exact.
+export const legible = (text) => text.replace(/\d+\.\d{5,}/g, (v) => String(Number(Number(v).toPrecision(4)))).replace(/(?<![\d.])\d{4,}(?![\d.])/g, (v) => num(Number(v)));
 
 export class Steps {
   constructor(open) {
@@ -18,8 +21,8 @@ export class Steps {
   row({ figure, claims }) {
     const last = figure.steps.at(-1);
     const whole = figure.unit === "B" && figure.value >= 1e6 ? figure.both : `${amount(figure.value, figure.unit)}${figure.unit === "B" || figure.value === null ? "" : ` ${figure.unit}`}`;
-    const head = el("div", "sline", el("span", "sname", figure.label, figure.scope && SCOPES[figure.scope] && !figure.label.includes("GPU") && !figure.label.includes("model") ? el("small", "", SCOPES[figure.scope]) : null), opens(figure, this.open, whole));
-    const code = last ? el("code", "scode", last[1] ? `${last[0]} = ${last[1]}` : last[0]) : null;
+    const head = el("div", "sline", el("span", "sname", figure.label, figure.scope.includes("replica") ? el("small", "", figure.scope) : null), opens(figure, this.open, whole));
+    const code = last ? el("code", "scode", legible(last[1] ? `${last[0]} = ${last[1]}` : last[0])) : null;
     const said = claims.length ? el("span", "sclaims", "The chapter here: ", ...claims.flatMap(([id, verdict], i) => [i ? ", " : "", claimTo(id), ` ${verdict}`])) : null;
     return el("li", "", head, code, said);
   }
