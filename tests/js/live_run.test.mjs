@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { gunzipSync } from "node:zlib";
-import { askedOf } from "../../ui/components/live_run/js/ask.js";
+import { askedOf, settle } from "../../ui/components/live_run/js/ask.js";
 import { Bench } from "../../ui/components/live_run/js/bench.js";
 import { EXPERIMENTS, measured, scenariosFor, summarise } from "../../ui/components/live_run/js/experiments.js";
 import { against, byBatch, gapsUs, kindOf, median, promptLengths, stepUs } from "../../ui/components/live_run/js/metrics.js";
@@ -262,4 +262,14 @@ test("on a projector a clicker's keys step and Space replays; a button keeps its
   assert.deepEqual(pressed(" ", { on: "BUTTON" }), []);
   assert.deepEqual(pressed(" ", { present: false }), []);
   assert.deepEqual(pressed("PageDown", { on: "INPUT" }), []);
+});
+
+test("a number field is left with a number that the link can carry", () => {
+  const left = (value) => {
+    const input = { value, defaultValue: "48", min: "1", max: "256" };
+    settle(input);
+    assert.equal(input.value, input.defaultValue);
+    return input.value;
+  };
+  assert.deepEqual(["9999", "0.4", "-5", "", "12.6", "words", "256"].map(left), ["256", "1", "1", "48", "13", "48", "256"]);
 });

@@ -239,9 +239,8 @@ export class Bench {
   }
 
   changed() {
-    const read = (input, otherwise) => (Number(input.value) > 0 ? Number(input.value) : otherwise);
-    this.gapTarget = read(this.ask.gap, 50);
-    this.ttftTarget = read(this.ask.ttft, 500);
+    this.gapTarget = Number(this.ask.gap.defaultValue);
+    this.ttftTarget = Number(this.ask.ttft.defaultValue);
     this.later();
     this.link.commit();
   }
