@@ -166,3 +166,7 @@ def test_narrow_and_on_a_projector(page: Any, app: App, width: int, query: str) 
     assert main.evaluate("node => node.scrollWidth <= node.clientWidth"), "nothing goes sideways"
     if "present" in query:
         assert not page.evaluate(SMALL_TEXT)
+        page.keyboard.press("PageDown")
+        page.wait_for_function(
+            "() => document.querySelector('[data-testid=stMain]').scrollTop > 300", timeout=5000
+        )
