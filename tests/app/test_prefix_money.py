@@ -122,6 +122,14 @@ def test_every_figure_of_the_table_is_that_of_the_runs() -> None:
     assert "RECORDED: here" in page
 
 
+def test_a_head_stands_over_its_numbers() -> None:
+    for table in (evict._table(evict.compared()), money.bars(money.figures()[0], "")):
+        head, body = table.split("<tbody>")
+        cells = [re.findall(r"<t[hd]\b[^>]*>", part.split("</tr>")[0]) for part in (head, body)]
+        right = [["class='n'" in cell for cell in row] for row in cells]
+        assert right[0] == right[1] and any(right[0])
+
+
 def test_the_policies_on_the_page_are_those_that_the_engine_can_be_given() -> None:
     rows = {row.policy.name: row for row in evict.compared()}
     assert rows["FIFO"].lost == ("H", "Q")

@@ -87,6 +87,13 @@ def test_the_newest_of_many_movements_is_what_stands(page: Any, app: App) -> Non
     page.wait_for_timeout(300)
     assert exact.input_value() == wanted, "the hand's last place stays"
     page.get_by_text(f"with {wanted} sequences at").wait_for()
+    reserved = page.get_by_role("spinbutton", name="Reserved for each")
+    for field in (exact, reserved):
+        held = field.input_value()
+        for none in ("0", "-5", ""):
+            field.fill(none)
+            field.press("Enter")
+            assert field.input_value() == held, f"{none!r} is no number of them"
 
 
 def test_numbers_open_by_keyboard_and_letters_say_what_they_are(page: Any, app: App) -> None:
@@ -159,3 +166,7 @@ def test_narrow_and_on_a_projector(page: Any, app: App, width: int, query: str) 
     assert main.evaluate("node => node.scrollWidth <= node.clientWidth"), "nothing goes sideways"
     if "present" in query:
         assert not page.evaluate(SMALL_TEXT)
+        page.keyboard.press("PageDown")
+        page.wait_for_function(
+            "() => document.querySelector('[data-testid=stMain]').scrollTop > 300", timeout=5000
+        )

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
+import { turn } from "../../ui/components/page_bar/index.js";
 
 const root = new URL("../../ui/components/", import.meta.url);
 const folders = ["browser_store/", "gantt/js/", "ledger/js/", "numbers/js/", "page_bar/", "quiz_card/js/", "series/js/"];
@@ -16,3 +17,17 @@ for (const folder of folders) {
     });
   }
 }
+
+test("the page keys scroll the main area where nothing else has taken them or has focus", () => {
+  const pressed = (key, more = {}, focused = false) => {
+    const did = [];
+    turn({ key, preventDefault: () => did.push("kept"), ...more }, { clientHeight: 1000, scrollBy: ({ top }) => did.push(top) }, focused);
+    return did;
+  };
+  assert.deepEqual(pressed("PageDown"), ["kept", 900]);
+  assert.deepEqual(pressed("PageUp"), ["kept", -900]);
+  assert.deepEqual(pressed("PageDown", { defaultPrevented: true }), []);
+  assert.deepEqual(pressed("PageDown", { ctrlKey: true }), []);
+  assert.deepEqual(pressed("PageDown", {}, true), []);
+  assert.deepEqual(pressed("ArrowDown"), []);
+});

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { gunzipSync } from "node:zlib";
-import { askedOf } from "../../ui/components/live_run/js/ask.js";
+import { askedOf, settle } from "../../ui/components/live_run/js/ask.js";
+import { Bench } from "../../ui/components/live_run/js/bench.js";
 import { EXPERIMENTS, measured, scenariosFor, summarise } from "../../ui/components/live_run/js/experiments.js";
 import { against, byBatch, gapsUs, kindOf, median, promptLengths, stepUs } from "../../ui/components/live_run/js/metrics.js";
 import { powerOfTen, short, ticks } from "../../ui/components/live_run/js/scales.js";
@@ -242,4 +243,33 @@ test("no file turns strings into markup, and only two of them speak to the serve
     assert.doesNotMatch(text, forbidden, name);
     if (!["engine.js", "sse.js"].includes(name)) assert.doesNotMatch(text, /\bfetch\(/, name);
   }
+});
+
+// The class without its document: only what a key makes it do.
+function pressed(key, { present = true, on = "BODY", repeat = false } = {}) {
+  const did = [];
+  const bench = Object.assign(Object.create(Bench.prototype), { k: 3, present, run: { steps: Array(9) }, go: (k) => did.push(k), toggleRun: () => did.push("run") });
+  bench.key({ key, repeat, composedPath: () => [{ tagName: on }], preventDefault: () => did.push("kept") });
+  return did;
+}
+
+test("on a projector a clicker's keys step and Space replays; a button keeps its own Space", () => {
+  assert.deepEqual(pressed("PageDown"), ["kept", 4]);
+  assert.deepEqual(pressed("PageUp"), ["kept", 2]);
+  assert.deepEqual(pressed("PageDown", { present: false }), []);
+  assert.deepEqual(pressed(" "), ["kept", "run"]);
+  assert.deepEqual(pressed(" ", { repeat: true }), ["kept"]);
+  assert.deepEqual(pressed(" ", { on: "BUTTON" }), []);
+  assert.deepEqual(pressed(" ", { present: false }), []);
+  assert.deepEqual(pressed("PageDown", { on: "INPUT" }), []);
+});
+
+test("a number field is left with a number that the link can carry", () => {
+  const left = (value) => {
+    const input = { value, defaultValue: "48", min: "1", max: "256" };
+    settle(input);
+    assert.equal(input.value, input.defaultValue);
+    return input.value;
+  };
+  assert.deepEqual(["9999", "0.4", "-5", "", "12.6", "words", "256"].map(left), ["256", "1", "1", "48", "13", "48", "256"]);
 });

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { csv } from "../../ui/components/prefix_view/js/facts.js";
 import { chainLayout, CARD, levelFor, NODE, treeLayout } from "../../ui/components/prefix_view/js/layout.js";
-import { hitSentence, lookAt, policyWords, whySentence } from "../../ui/components/prefix_view/js/looks.js";
+import { hitSentence, lookAt, policyWords, reader, whySentence } from "../../ui/components/prefix_view/js/looks.js";
+import { RunInfo } from "../../ui/components/run_player/js/runinfo.js";
 import { parsePick, pickText } from "../../ui/components/prefix_view/js/prefixview.js";
 import { blockAnswer, nodeAnswer } from "../../ui/components/prefix_view/js/why.js";
 
@@ -133,4 +134,10 @@ test("a block answers for itself", () => {
   const tree = viewOf(stateOf(entries.slice(0, 2), [[0, null, [0, 1]]]), {}, { radix: true });
   assert.match(blockAnswer(tree, 0), /In the tree, what follows me must go first\.$/);
   assert.match(nodeAnswer(tree, tree.state.nodes.get(0)), /I am a leaf: my last block can go first/);
+});
+
+test("a scripted token stands apart from the text before it", () => {
+  const info = (model) => Object.assign(Object.create(RunInfo.prototype), { header: { source: { model } }, tokenText: { 1: "keep", 2: " time", 3: "?" } });
+  assert.equal(reader(info("none"))([1, 2, 3, 1_000_000, 1_000_001]), "keep time? +0 +1");
+  assert.equal(info("small").quote([1, 2, 3, 49152]), "“keep time? 49152”");
 });

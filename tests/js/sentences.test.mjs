@@ -131,6 +131,8 @@ test("each step of a run has a headline, and each block a history", () => {
   assert.equal(headline(run.steps[1], cursor.notes, info).title, "Copy-on-write");
   assert.match(headline(run.steps[1], cursor.notes, info).text, /References to 0: 2 → 1\./);
   assert.match(routine("scheduled", run.steps[1].events.filter((e) => e.type === "scheduled"), info), /2 sequences compute 2 tokens/);
+  assert.match(routine("scheduled", [{ sequence: "A", num_scheduled_tokens: 3 }], info), /^1 sequence computes 3 tokens: A 3\.$/);
+  assert.match(routine("token_sampled", [{ sequence: "A", token: 7 }], info), /^1 sequence samples one token: A /);
 });
 
 test("a fork off a running sequence is told apart, and so are the reasons why there can be none", () => {

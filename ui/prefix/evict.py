@@ -165,15 +165,15 @@ def _table(rows: tuple[Row, ...]) -> str:
         for r in rows
     )
     heads = (
-        "Policy",
-        "Set by",
-        "Tokens computed",
-        "Hit rate",
-        "Blocks evicted",
-        "Chats that found it",
-        "Chats that lost it",
+        ("Policy", ""),
+        ("Set by", ""),
+        ("Tokens computed", "n"),
+        ("Hit rate", "n"),
+        ("Blocks evicted", "n"),
+        ("Chats that found it", ""),
+        ("Chats that lost it", ""),
     )
-    head = "".join(f"<th scope='col'>{name}</th>" for name in heads)
+    head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in heads)
     return (
         "<div class='kv-px-table' tabindex='0' role='region' aria-label='Four policies'>"
         f"<table><caption>The same requests under four policies, SIMULATED</caption>"

@@ -145,8 +145,8 @@ def bars(found: Saving, label: str) -> str:
     return (
         "<div class='kv-px-table' tabindex='0' role='region' aria-label='First-token times'><table>"
         f"<caption>Time to first token, ms · {html.escape(label)}</caption><thead><tr>"
-        "<th scope='col'>Chat</th><th scope='col'>Tokens found</th><th scope='col'>Cache</th>"
-        "<th scope='col' class='wide'>Time to first token</th>"
+        "<th scope='col'>Chat</th><th scope='col' class='n'>Tokens found</th>"
+        "<th scope='col'>Cache</th><th scope='col' class='wide'>Time to first token</th>"
         "<th scope='col' class='n'>ms</th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )

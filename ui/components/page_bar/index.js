@@ -24,6 +24,15 @@ function address(data) {
   return url.toString();
 }
 
+// The main area scrolls, not the document: the page keys reach it only once somebody has clicked
+// into it. A clicker has nothing else.
+export function turn(event, main, focused) {
+  const by = { PageDown: 1, PageUp: -1 }[event.key];
+  if (!by || !main || focused || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+  event.preventDefault();
+  main.scrollBy({ top: by * 0.9 * main.clientHeight });
+}
+
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".bar");
   const [copy, present, field] = root.querySelectorAll("button, input");
@@ -60,6 +69,8 @@ export default function ({ parentElement, data, setTriggerValue }) {
   };
   const onKey = (event) => {
     if (event.key === "Escape" && data.present && !event.defaultPrevented) setTriggerValue("present", false);
+    const { activeElement, body } = document;
+    turn(event, document.querySelector('[data-testid="stMain"]'), activeElement !== null && activeElement !== body);
   };
   state.stop?.();
   window.addEventListener("keydown", onKey);

@@ -69,7 +69,8 @@ export class Controls {
     return this.field(label, s, cls);
   }
 
-  // A slider for the hand and a field for the exact number.
+  // A slider for the hand and a field for the exact number, whose default is the last one that held:
+  // a value that is none goes back to it.
   slider(label, name, values, most) {
     const range = Object.assign(el("input", "rng"), { type: "range", min: "0", max: String(values.length - 1), step: "1" });
     const exact = Object.assign(el("input", "exact"), { type: "number", min: "1", max: String(most), step: "1", inputMode: "numeric" });
@@ -78,15 +79,15 @@ export class Controls {
     const show = (v) => range.setAttribute("aria-valuetext", num(v));
     range.oninput = () => {
       const v = values[Number(range.value)];
-      exact.value = String(v);
+      exact.value = exact.defaultValue = String(v);
       show(v);
       this.choose({ [name]: String(v) });
     };
     exact.onchange = () => {
       const v = Math.round(Number(exact.value));
-      if (!Number.isFinite(v) || v < 1) return;
+      if (!Number.isFinite(v) || v < 1) return void (exact.value = exact.defaultValue);
       const inside = Math.min(v, most);
-      exact.value = String(inside);
+      exact.value = exact.defaultValue = String(inside);
       range.value = String(nearest(values, inside));
       show(inside);
       this.choose({ [name]: String(inside) });
@@ -96,7 +97,7 @@ export class Controls {
       range,
       exact,
       set: (v) => {
-        exact.value = String(v);
+        exact.value = exact.defaultValue = String(v);
         if (values[Number(range.value)] !== v) range.value = String(nearest(values, v));
         show(v);
       },

@@ -13,7 +13,9 @@ export class Paging {
     this.most = Object.assign(el("input", "exact"), { type: "number", min: "1", max: "1048576", step: "1", inputMode: "numeric" });
     this.most.onchange = () => {
       const v = Math.round(Number(this.most.value));
-      if (Number.isFinite(v) && v >= 1) choose({ max: String(Math.min(v, 1048576)) });
+      if (!Number.isFinite(v) || v < 1) return void (this.most.value = this.most.defaultValue);
+      this.most.value = this.most.defaultValue = String(Math.min(v, 1048576));
+      choose({ max: this.most.value });
     };
     this.limit = button("btn quiet", null, "the model's limit");
     this.limit.onclick = () => choose({ max: "0" });
@@ -32,7 +34,8 @@ export class Paging {
     this.prov.replaceChildren(modelled([`${num(p.context)} tokens each`]));
     if (!SIZES.includes(String(p.block_size)) && ![...this.size.options].some((o) => o.value === String(p.block_size))) this.size.append(Object.assign(el("option", "", String(p.block_size)), { value: String(p.block_size) }));
     this.size.value = String(p.block_size);
-    if (this.most.getRootNode().activeElement !== this.most) this.most.value = String(p.reserved);
+    this.most.defaultValue = String(p.reserved);
+    if (this.most.getRootNode().activeElement !== this.most) this.most.value = this.most.defaultValue;
     this.limit.hidden = place.most === 0;
     const used = p.context / p.reserved;
     this.rows.replaceChildren(

@@ -13,6 +13,14 @@ function number(min, max, value, label) {
   return i;
 }
 
+// A number that is left becomes one that the page's link can carry; what is none goes back.
+// The default is the last number that held.
+export function settle(input) {
+  const v = Math.round(Number(input.value));
+  if (input.value.trim() !== "" && Number.isFinite(v)) input.defaultValue = String(Math.min(Math.max(v, Number(input.min)), Number(input.max)));
+  input.value = input.defaultValue;
+}
+
 export class Ask {
   constructor(bench) {
     this.bench = bench;
@@ -38,7 +46,13 @@ export class Ask {
     this.chat.checked = true;
     this.ttft = number(1, 60000, 500, "Target for the first token, milliseconds");
     this.gap = number(1, 60000, 50, "Target for each gap, milliseconds");
-    for (const i of [this.tokens, this.chat, this.ttft, this.gap]) i.onchange = () => bench.changed();
+    this.chat.onchange = () => bench.changed();
+    for (const i of [this.tokens, this.ttft, this.gap]) {
+      i.onchange = () => {
+        settle(i);
+        bench.changed();
+      };
+    }
     this.follow = el("select", "btn");
     this.follow.setAttribute("aria-label", "Request to follow");
     this.follow.onchange = () => bench.followRequest(this.follow.value);
@@ -91,10 +105,13 @@ export class Ask {
     this.recorded.replaceChildren(option("", "Recorded runs"), ...data.recorded.map((x) => option(x.name, x.title)));
     const { place } = data;
     this.prompt.value = place.prompt ?? data.examples[0]?.text ?? "";
-    this.tokens.value = String(place.max ?? 48);
     this.chat.checked = place.chat !== false;
-    this.ttft.value = String(place.ttft ?? 500);
-    this.gap.value = String(place.gap ?? 50);
+    for (const [i, v] of [
+      [this.tokens, place.max ?? 48],
+      [this.ttft, place.ttft ?? 500],
+      [this.gap, place.gap ?? 50],
+    ])
+      i.value = i.defaultValue = String(v);
   }
 
   pickExample() {

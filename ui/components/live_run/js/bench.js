@@ -239,9 +239,8 @@ export class Bench {
   }
 
   changed() {
-    const read = (input, otherwise) => (Number(input.value) > 0 ? Number(input.value) : otherwise);
-    this.gapTarget = read(this.ask.gap, 50);
-    this.ttftTarget = read(this.ask.ttft, 500);
+    this.gapTarget = Number(this.ask.gap.defaultValue);
+    this.ttftTarget = Number(this.ask.ttft.defaultValue);
     this.later();
     this.link.commit();
   }
@@ -266,10 +265,15 @@ export class Bench {
   key(e) {
     const target = e.composedPath()[0];
     if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target?.tagName ?? "") || target?.isContentEditable) return;
-    const to = { ArrowLeft: this.k - 1, ArrowRight: this.k + 1, Home: 0, End: this.last }[e.key];
+    // A clicker sends the page keys; off the projector they scroll the long page, and Space presses what has focus.
+    const clicker = this.present ? { PageUp: this.k - 1, PageDown: this.k + 1 } : {};
+    const to = { ArrowLeft: this.k - 1, ArrowRight: this.k + 1, Home: 0, End: this.last, ...clicker }[e.key];
     if (to !== undefined) {
       e.preventDefault();
       this.go(to, true);
+    } else if (e.key === " " && this.present && !/^(BUTTON|SUMMARY|A)$/.test(target?.tagName ?? "")) {
+      e.preventDefault();
+      if (!e.repeat) this.toggleRun();
     } else if (e.key === "Escape" && this.present) this.togglePresent();
   }
 

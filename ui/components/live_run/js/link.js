@@ -20,7 +20,7 @@ export class Link {
     else if (b.recordedName) out.run = b.recordedName;
     if (example !== 0) out.prompt = b.ask.prompt.value;
     if (!b.ask.chat.checked) out.chat = "0";
-    if (b.ask.tokens.value !== "48") out.max = b.ask.tokens.value;
+    if (b.ask.tokens.defaultValue !== "48") out.max = b.ask.tokens.defaultValue;
     if (b.gapTarget !== 50) out.gap = String(b.gapTarget);
     if (b.ttftTarget !== 500) out.ttft = String(b.ttftTarget);
     if (b.machineId !== "own") out.machine = b.machineId;

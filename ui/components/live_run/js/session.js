@@ -155,7 +155,7 @@ export class Session {
     const { ask } = this.bench;
     const prompt = ask.prompt.value;
     if (!prompt.trim()) return this.bench.say("Write a prompt first, or pick an example.", { tone: "warn" });
-    const body = { max_tokens: Number(ask.tokens.value) || 48, temperature: 0, n: 1, ...(ask.chat.checked ? { messages: [{ role: "user", content: prompt }] } : { prompt }) };
+    const body = { max_tokens: Number(ask.tokens.defaultValue), temperature: 0, n: 1, ...(ask.chat.checked ? { messages: [{ role: "user", content: prompt }] } : { prompt }) };
     this.begin();
     this.bench.exp = null;
     this.bench.compare = null;

@@ -64,7 +64,7 @@ export function hitSentence(l) {
 export function reader(info) {
   const spaced = info.header.source?.model !== "none" || Object.values(info.tokenText).some((t) => /^\s/.test(t));
   return (tokens) => {
-    const words = tokens.map((t) => info.word(t).replace(/^<\|(?:im_)?([^<>|]+)\|>$/, "⟨$1⟩").replace(/\n/g, "⏎").replace(/\t/g, "⇥"));
+    const words = tokens.map((t) => (spaced ? info.joint(t) : info.word(t)).replace(/^<\|(?:im_)?([^<>|]+)\|>$/, "⟨$1⟩").replace(/\n/g, "⏎").replace(/\t/g, "⇥"));
     return (spaced ? words.join("") : words.join(" ")).trim() || "␣";
   };
 }

@@ -77,9 +77,10 @@ export function headline(step, notes, info) {
 
 // Events that every step has are told in one line for all sequences.
 export function routine(type, events, info) {
+  const one = events.length === 1;
   if (type === "scheduled") {
     const total = events.reduce((a, e) => a + e.num_scheduled_tokens, 0);
-    return `${plural(events.length, "sequence")} compute ${plural(total, "token")}: ${list(events.map((e) => `${e.sequence} ${num(e.num_scheduled_tokens)}`))}.`;
+    return `${plural(events.length, "sequence")} ${one ? "computes" : "compute"} ${plural(total, "token")}: ${list(events.map((e) => `${e.sequence} ${num(e.num_scheduled_tokens)}`))}.`;
   }
-  return `${plural(events.length, "sequence")} sample one token each: ${list(events.map((e) => `${e.sequence} ${info.quote([e.token])}`), 5)}.`;
+  return `${plural(events.length, "sequence")} ${one ? "samples one token" : "sample one token each"}: ${list(events.map((e) => `${e.sequence} ${info.quote([e.token])}`), 5)}.`;
 }

@@ -112,6 +112,12 @@ export class RunInfo {
     return token >= 1e6 && this.header.source?.model === "none" ? `+${token % 1e4}` : String(token);
   }
 
+  // The same where words are joined: one without a text, a scripted "+j" or a number, stands apart.
+  joint(token) {
+    const bare = token !== null && token !== undefined && this.tokenText[token] === undefined;
+    return bare ? ` ${this.word(token)}` : this.word(token);
+  }
+
   // White space made visible, for places where a word stands alone.
   show(token) {
     const w = this.word(token);
@@ -126,7 +132,7 @@ export class RunInfo {
   // A model's tokens carry their own spaces; scripted words and numbers have none.
   quote(tokens) {
     const spaced = this.header.source?.model && this.header.source.model !== "none";
-    const words = spaced && tokens.length > 1 ? tokens.map((t) => this.word(t).replace(/\n/g, "⏎").replace(/\t/g, "⇥")).join("") : tokens.map((t) => this.show(t).trim()).join(" ");
+    const words = spaced && tokens.length > 1 ? tokens.map((t) => this.joint(t).replace(/\n/g, "⏎").replace(/\t/g, "⇥")).join("") : tokens.map((t) => this.show(t).trim()).join(" ");
     return `“${words.trim()}”`;
   }
 }

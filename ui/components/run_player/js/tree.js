@@ -100,8 +100,9 @@ export class Tree {
     const most = state.nodes.size > 8 ? 2 : 5;
     const shown = n.blocks.length > most + 1 ? most : n.blocks.length;
     n.blocks.slice(0, shown).forEach((b, i) => {
-      const words = n.tokens.slice(i * info.bs, (i + 1) * info.bs).map((t) => info.word(t));
-      const line = button("nb", null, el("span", "nt", words.some((w) => /^\s/.test(w)) ? words.join("").trim() : words.join(" ")), el("span", "mono", `block ${num(b)}`));
+      const tokens = n.tokens.slice(i * info.bs, (i + 1) * info.bs);
+      const words = tokens.map((t) => info.word(t));
+      const line = button("nb", null, el("span", "nt", words.some((w) => /^\s/.test(w)) ? tokens.map((t) => info.joint(t)).join("").trim() : words.join(" ")), el("span", "mono", `block ${num(b)}`));
       line.dataset.b = b;
       line.dataset.key = `t${b}`;
       box.append(line);
