@@ -371,6 +371,19 @@ def test_an_empty_prompt_is_asked_for(open_page: Open) -> None:
     assert not at.exception
 
 
+def test_another_prompt_takes_an_edited_text_along(open_page: Open) -> None:
+    own = place.pack_own(["a text", "another"])
+    at = open_page("prefix_cache", study="yours", own=str(own))
+    at.text_area[0].set_value("an edited text")
+    at.button(key="px.more").click().run()
+    assert not at.exception
+    assert [box.value for box in at.text_area] == ["an edited text", "another", "another"]
+    assert place.unpack_own(param(at, "own")) == ["an edited text", "another", "another"]
+    at.text_area[1].set_value("edited too")
+    at.button(key="px.less").click().run()
+    assert place.unpack_own(param(at, "own")) == ["an edited text", "edited too"]
+
+
 def test_where_one_rests_sends_no_run_again(open_page: Open, monkeypatch: Any) -> None:
     """The runs travel with all else that the instrument gets, so that must stay as it is."""
     seen: list[dict[str, Any]] = []

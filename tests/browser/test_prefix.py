@@ -173,6 +173,11 @@ def test_ones_own_prompts_run_and_travel_and_stay_text(page: Any, app: App) -> N
     page.reload()
     page.locator(".kv.prefix .hc").first.wait_for()
     assert page.get_by_label("Prompt B").input_value().startswith("Something else")
+    page.get_by_label("Prompt A").fill("Edited, and not run.")
+    page.get_by_role("button", name="One prompt more").click()
+    altered = "Something else altered from its very first word onwards."
+    three = place.pack_own(["Edited, and not run.", altered, altered])
+    page.wait_for_function("(own) => location.search.includes(own)", arg=three)
 
 
 def test_the_projector_has_large_type(page: Any, app: App) -> None:

@@ -102,38 +102,46 @@ def _boxes(words: Lesson, given: list[str]) -> list[str]:
                     height=88,
                     max_chars=place.MAX_CHARS,
                 )
-        run = st.form_submit_button("Run them", type="primary")
-    typed = [
-        st.session_state.get(f"{_TEXTS}.{i}.{hash(text)}", text) for i, text in enumerate(given)
-    ]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.selectbox(
-            "Block size",
-            place.BLOCKS,
-            key=state.widget("block"),
-            on_change=state.follow,
-            args=("block",),
-            width=112,
-        )
-        st.button(
-            "One prompt more",
-            on_click=lambda: _take([*typed, typed[-1]]),
-            disabled=count >= place.MAX_PROMPTS,
-            key="px.more",
-        )
-        st.button(
-            "One less",
-            on_click=lambda: _take(typed[:-1]),
-            disabled=count <= place.MIN_PROMPTS,
-            key="px.less",
-        )
-        if engine_process.client() is not None and st.button("Run on the engine", key="px.engine"):
-            _take(typed)
-            _on_engine(words, typed)
+        # All of them send the form, so that none leaves an edited text behind.
+        with st.container(horizontal=True):
+            run = st.form_submit_button("Run them", type="primary")
+            st.form_submit_button(
+                "One prompt more",
+                on_click=lambda: _take([*_typed(given), _typed(given)[-1]]),
+                disabled=count >= place.MAX_PROMPTS,
+                key="px.more",
+            )
+            st.form_submit_button(
+                "One less",
+                on_click=lambda: _take(_typed(given)[:-1]),
+                disabled=count <= place.MIN_PROMPTS,
+                key="px.less",
+            )
+            there = engine_process.client() is not None
+            live_too = there and st.form_submit_button("Run on the engine", key="px.engine")
+    typed = _typed(given)
+    st.selectbox(
+        "Block size",
+        place.BLOCKS,
+        key=state.widget("block"),
+        on_change=state.follow,
+        args=("block",),
+        width=112,
+    )
+    if live_too:
+        _take(typed)
+        _on_engine(words, typed)
     if run and typed != given:
         _take(typed)
         st.rerun(scope="fragment")
     return texts(words)
+
+
+def _typed(given: list[str]) -> list[str]:
+    """What stands in the boxes that were drawn with `given`."""
+    return [
+        st.session_state.get(f"{_TEXTS}.{i}.{hash(text)}", text) for i, text in enumerate(given)
+    ]
 
 
 def _take(typed: list[str]) -> None:
