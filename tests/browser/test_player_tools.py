@@ -123,6 +123,16 @@ def test_two_runs_stand_side_by_side_at_the_same_step(page: Any, player: App) ->
     assert page.locator(".panehead .prov b").all_inner_texts() == ["RECORDED", "RECORDED"]
 
 
+def test_the_list_of_jumps_knows_both_runs_from_the_start(page: Any, player: App) -> None:
+    host = _open(page, player, "run=one-request&compare=contiguous")
+    kinds = "(h) => [...h.player.kinds.keys()]"
+    shown = host.evaluate(kinds)
+    host.evaluate("(h) => h.player.choose(0)")
+    assert set(host.evaluate(kinds)) < set(shown), "the second run has kinds of its own"
+    host.evaluate("(h) => h.player.choose(-1)")
+    assert host.evaluate(kinds) == shown
+
+
 def test_one_of_two_runs_can_be_looked_at_alone(page: Any, player: App) -> None:
     host = _open(page, player, TWO)
     title = _run("static_batch")["header"]["scenario"]["name"]
