@@ -181,6 +181,13 @@ def test_two_allocators_go_in_step(page: Any, app: App) -> None:
     assert "reserve=max_model_len" in page.url
 
 
+def test_on_a_projector_the_pool_comes_before_the_charts(page: Any, app: App) -> None:
+    _open(page, app, "view=size&scenario=two-answers&present=1")
+    page.locator(".kv-multiples").wait_for()
+    pool, charts = page.locator(".kv .cell").first, page.locator(".kv-multiples")
+    assert pool.bounding_box()["y"] < charts.bounding_box()["y"]
+
+
 @pytest.mark.parametrize("view", ["hand", "size", "paged"])
 def test_on_a_projector_nothing_is_small(page: Any, app: App, view: str) -> None:
     page.set_viewport_size({"width": 1920, "height": 1080})
