@@ -119,6 +119,18 @@ def test_a_request_is_added_from_the_form(page: Any, app: App) -> None:
     _wait_for_step(page, 2)
 
 
+def test_where_nobody_is_alive_a_new_request_begins_with_its_own_tokens(
+    page: Any, app: App
+) -> None:
+    bar = _by_hand(page, app, "scenario=one-request")
+    page.keyboard.press("End")
+    bar.get_by_text(re.compile(r"^after step [1-9]")).wait_for()
+    bar.get_by_role("button", name="Add a request").click()
+    tokens = bar.get_by_role("button", name="Tokens", exact=True)
+    assert tokens.get_attribute("aria-pressed") == "true"
+    assert not bar.get_by_label("The sequence to begin like").is_visible()
+
+
 def test_a_recorded_run_changed_by_hand_is_simulated_and_says_so(page: Any, app: App) -> None:
     bar = _by_hand(page, app, "run=two_answers_one_prefix&step=3")
     page.locator(".prov.recorded").first.wait_for()
@@ -167,6 +179,13 @@ def test_two_allocators_go_in_step(page: Any, app: App) -> None:
     page.get_by_text("The longest there is").click()
     page.get_by_text("B, C, D, E wait longer with contiguous memory.").wait_for()
     assert "reserve=max_model_len" in page.url
+
+
+def test_on_a_projector_the_pool_comes_before_the_charts(page: Any, app: App) -> None:
+    _open(page, app, "view=size&scenario=two-answers&present=1")
+    page.locator(".kv-multiples").wait_for()
+    pool, charts = page.locator(".kv .cell").first, page.locator(".kv-multiples")
+    assert pool.bounding_box()["y"] < charts.bounding_box()["y"]
 
 
 @pytest.mark.parametrize("view", ["hand", "size", "paged"])

@@ -123,6 +123,32 @@ def test_two_runs_stand_side_by_side_at_the_same_step(page: Any, player: App) ->
     assert page.locator(".panehead .prov b").all_inner_texts() == ["RECORDED", "RECORDED"]
 
 
+def test_the_list_of_jumps_knows_both_runs_from_the_start(page: Any, player: App) -> None:
+    host = _open(page, player, "run=one-request&compare=contiguous")
+    kinds = "(h) => [...h.player.kinds.keys()]"
+    shown = host.evaluate(kinds)
+    host.evaluate("(h) => h.player.choose(0)")
+    assert set(host.evaluate(kinds)) < set(shown), "the second run has kinds of its own"
+    host.evaluate("(h) => h.player.choose(-1)")
+    assert host.evaluate(kinds) == shown
+
+
+def test_a_narrow_card_cuts_no_word(page: Any, player: App) -> None:
+    """Beside the count stands a whole word or none."""
+    host = _open(page, player, "run=two-answers&compare=contiguous&step=4")
+    words = host.evaluate(
+        """(h) => [...h.player.root.querySelectorAll(".left .cell .bot")].map((foot) => {
+          const word = foot.firstElementChild;
+          const [f, w] = [foot, word].map((e) => e.getBoundingClientRect());
+          const whole = word.scrollWidth <= word.clientWidth && w.left >= f.left;
+          return [foot.textContent, whole, w.top >= f.bottom];
+        })"""
+    )
+    assert any("reserved" in text for text, _, _ in words)
+    assert all(whole or gone for _, whole, gone in words), words
+    assert any(not gone for text, _, gone in words if "reserved" in text), words
+
+
 def test_one_of_two_runs_can_be_looked_at_alone(page: Any, player: App) -> None:
     host = _open(page, player, TWO)
     title = _run("static_batch")["header"]["scenario"]["name"]

@@ -59,6 +59,21 @@ def test_plays_splits_a_node_and_steps_back(page: Any, app: App) -> None:
     assert lower.bounding_box()["x"] > before + 50
 
 
+def test_the_first_picture_begins_at_the_root(page: Any, app: App) -> None:
+    """And goes on to what is new, which lies out of sight."""
+    _open(page, app)
+    area = page.locator(".area").first
+    page.wait_for_timeout(300)
+    assert area.evaluate("(a) => a.scrollWidth > a.clientWidth"), "there is something to scroll"
+    assert area.evaluate("(a) => a.scrollLeft") == 0
+    page.keyboard.press("ArrowLeft")
+    _wait_for_step(page, 1)
+    page.keyboard.press("ArrowRight")
+    _wait_for_step(page, 2)
+    page.wait_for_timeout(300)
+    assert area.evaluate("(a) => a.scrollLeft") > 0
+
+
 def test_a_click_is_answered_and_travels_in_the_link(page: Any, app: App) -> None:
     page.emulate_media(reduced_motion="reduce")
     _open(page, app)

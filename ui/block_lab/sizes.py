@@ -99,11 +99,15 @@ def draw(words: Lesson, played: runs.Played, *, present: bool) -> None:
         if not present:
             page.exports([page.Export("The table, CSV", "block-sizes.csv", "text/csv",
                                       lambda: to_csv(found))])  # fmt: skip
-    st.html(picture(found, size, own, words["size-note"]))
+    study = picture(found, size, own, words["size-note"])
+    if not present:
+        st.html(study)
     base = studies.base_of(st.session_state[choice.CHOICE], st.session_state[choice.BASE])
     at_size = _run_at(played.packed.id, size, base, played)
     choice.write_address()
     player.draw(at_size, present=present)
+    if present:
+        st.html(study)  # on a projector the pool comes first
 
 
 def _chosen(fits: list[int], own: int) -> int:

@@ -72,6 +72,15 @@ export class AddForm {
     if (ids.includes(value)) this.seq.value = value;
   }
 
+  // As it opens: where nobody is alive, there is nobody to begin like.
+  open() {
+    if (this.kind === "prefix" && !this.seq.options.length) {
+      this.kind = "tokens";
+      this.show();
+    }
+    this.focus();
+  }
+
   focus() {
     this.tabs[KINDS.findIndex(([kind]) => kind === this.kind)].focus();
   }

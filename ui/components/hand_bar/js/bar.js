@@ -107,7 +107,7 @@ export class HandBar {
   toggleForm(open = this.form.root.hidden) {
     this.form.root.hidden = !open;
     this.buttons.get("add").node.setAttribute("aria-expanded", String(open));
-    if (open) this.form.focus();
+    if (open) this.form.open();
   }
 
   act(kind) {

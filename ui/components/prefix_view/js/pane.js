@@ -54,6 +54,7 @@ export class Pane {
     this.level = level;
     this.boxes.clear();
     this.drawn = null;
+    this.end = null;
     this.stage.replaceChildren(this.lines);
     const p = provenance(side.info.header);
     this.prov.className = `prov ${p.cls}`;
@@ -98,10 +99,16 @@ export class Pane {
     }
   }
 
-  // The end of the path at hand comes into sight, unless the reader is at work in the pane.
+  // The end of the path at hand comes into sight when it is a new one, unless the reader is at work
+  // in the pane. The first picture of a run begins at the root.
   reveal(box) {
     cancelAnimationFrame(this.after);
-    this.after = requestAnimationFrame(() => this.scrollTo(box)); // when there is a layout to read
+    const end = box ? `${box.x} ${box.y}` : "";
+    const first = this.end === null;
+    if (first) this.area.scrollTo(0, 0);
+    if (end === this.end) return;
+    this.end = end;
+    if (!first) this.after = requestAnimationFrame(() => this.scrollTo(box)); // when there is a layout to read
   }
 
   scrollTo(box) {

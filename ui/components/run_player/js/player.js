@@ -201,8 +201,7 @@ export class Player extends Playback {
     this.root.classList.toggle("two", this.runs.length > 1);
     this.timelines[1].root.hidden = this.runs.length < 2;
     this.header.choices(this.runs.map((r) => r.info));
-    this.bothWide = null;
-    this.setKinds();
+    this.listed = null; // lay() lists the kinds, when it knows which runs are shown
   }
 
   // Two runs side by side where there is room for them and the reader has not chosen one.
@@ -221,6 +220,9 @@ export class Player extends Playback {
     this.root.classList.toggle("both", both);
     this.panes.forEach((p, i) => (p.root.hidden = !both && i !== this.which));
     this.difference.root.hidden = this.runs.length < 2;
+    const listed = both ? "both" : this.which;
+    if (listed !== this.listed) this.setKinds();
+    this.listed = listed;
     this.look();
     this.measure();
   }
@@ -280,7 +282,6 @@ export class Player extends Playback {
     this.wantsBoth = both;
     this.which = Math.max(0, i);
     this.lay();
-    this.setKinds();
     this.draw();
   }
 

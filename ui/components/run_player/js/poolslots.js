@@ -122,6 +122,7 @@ export class PoolSlots {
             : filled < this.info.bs
               ? "open"
               : "full";
+    foot.classList.toggle("long", word.length > 8);
     foot.append(el("span", role === "dst" ? "acc" : "", word));
     const r = el("span", "refs", el("span", "rw", "ref "));
     if (role === "src") r.append(el("b", "acc", `${num(refs + sv.copies.filter((e) => e.src === b).length)} → ${num(refs)}`));
