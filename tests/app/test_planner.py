@@ -324,6 +324,9 @@ def test_the_prediction_locks_and_reveals(open_page: Open) -> None:
     text = text_of(at)
     assert "You said 158 users." in text and "You counted blocks, and rightly" in text
     assert "The least is **128**" in text
+    at.button(key="cp.predict.see").click().run()
+    assert at.session_state[bench.PLACE].place == grading.CASE
+    assert not at.exception
 
 
 # -- the page

@@ -123,6 +123,10 @@ def test_files_open(page: Any, app: App) -> None:
     with page.expect_download() as download:
         page.get_by_role("button", name="Every figure, as CSV").click()
     table = pd.read_csv(download.value.path())
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Every figure, as JSON").click()
+    with open(download.value.path(), encoding="utf-8") as file:
+        assert json.load(file)["inputs"]["n"] == 16, "the place as it stands, not the first one"
     token = table[table["name"] == "kv_bytes_per_token"]["value"].iloc[0]
     assert int(token) == 327_680
     page.keyboard.press("Escape")

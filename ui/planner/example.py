@@ -59,7 +59,8 @@ def table() -> str:
     names = ("step", "claim", "the chapter", "verdict", "what is right")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
-        '<div class="kv-example" tabindex="0" role="region" aria-label="The example\'s claims">'
+        '<div class="kv-example words" tabindex="0" role="region" '
+        'aria-label="The example\'s claims">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 

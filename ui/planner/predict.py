@@ -11,6 +11,7 @@ from ui.planner import bench, grading
 
 KEY = "cp.predict"
 MOST = 10**6
+_MOVED = f"{KEY}.moved"
 
 
 def draw(words: Lesson) -> None:
@@ -38,16 +39,23 @@ def draw(words: Lesson) -> None:
         predict.ways_on(
             first,
             see=words["locked-see"],
-            on_see=lambda: bench.go(grading.CASE),
+            on_see=_see,
             page=words.title,
             about=about,
         )
 
     @st.fragment
     def panel() -> None:
+        if st.session_state.pop(_MOVED, False):  # the instrument is no part of this fragment
+            st.rerun(scope="app")
         predict.draw(first, reveal)
 
     panel()
+
+
+def _see() -> None:
+    bench.go(grading.CASE)
+    st.session_state[_MOVED] = True
 
 
 def _again(words: Lesson, guess: int) -> str:

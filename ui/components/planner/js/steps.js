@@ -15,19 +15,20 @@ export class Steps {
 
   update(steps, data) {
     this.prov.replaceChildren(modelled([data.model.title]));
-    this.list.replaceChildren(...steps.map((one) => this.row(one)));
+    this.list.replaceChildren(...steps.map((one) => this.row(one, data.present)));
   }
 
-  row({ figure, claims }) {
+  row({ figure, claims }, present) {
     const last = figure.steps.at(-1);
     const whole = figure.unit === "B" && figure.value >= 1e6 ? figure.both : `${amount(figure.value, figure.unit)}${figure.unit === "B" || figure.value === null ? "" : ` ${figure.unit}`}`;
     const head = el("div", "sline", el("span", "sname", figure.label, figure.scope.includes("replica") ? el("small", "", figure.scope) : null), opens(figure, this.open, whole));
     const code = last ? el("code", "scode", legible(last[1] ? `${last[0]} = ${last[1]}` : last[0])) : null;
-    const said = claims.length ? el("span", "sclaims", "The chapter here: ", ...claims.flatMap(([id, verdict], i) => [i ? ", " : "", claimTo(id), ` ${verdict}`])) : null;
+    const said = claims.length ? el("span", "sclaims", "The chapter here: ", ...claims.flatMap(([id, verdict], i) => [i ? ", " : "", present ? id : claimTo(id), ` ${verdict}`])) : null;
     return el("li", "", head, code, said);
   }
 }
 
+// No link on a projector, which is not left by a slip of the hand.
 export function claimTo(id) {
   const a = Object.assign(el("a", "", id), { href: `claims_ledger?claim=${id}`, target: "_self" });
   a.setAttribute("aria-label", `Claim ${id} in the ledger`);
