@@ -201,7 +201,7 @@ def test_a_note_of_another_page_is_in_the_notebook(page: Any, app: App) -> None:
     page.get_by_placeholder("blocks", exact=True).fill("8")
     page.get_by_placeholder("empty slots").fill("0")
     page.keyboard.press("Tab")
-    page.get_by_role("button", name="Lock it in").click()
+    page.locator(".st-key-kv-predict").get_by_role("button", name="Lock it in").click()
     page.get_by_role("button", name="What changed your mind?").click()
     page.get_by_placeholder("What changed your mind?").fill("blocks are taken whole")
     page.get_by_role("button", name="Note it").click()

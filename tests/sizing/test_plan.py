@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +19,7 @@ from core.sizing.plan import Plan, plan
 from core.sizing.plan_parts import FIXED_OVERHEAD
 from core.sizing.plan_text import render
 from tests.sizing import derivation, specs
+from tests.sizing.speed import a_millisecond_of_work, seconds
 
 H100 = gpus.get("h100-sxm5")
 
@@ -465,22 +464,6 @@ def test_any_deployment_is_planned_or_refused_at_a_field(data: st.DataObject) ->
 
 
 # ---- speed -------------------------------------------------------------------------------------
-
-
-def a_millisecond_of_work() -> int:
-    """Plain Python that takes about a millisecond on a core of the 2020s."""
-    return len({index: str(index) for index in range(12_000)})
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """The least processor time of one call, so that what else runs beside it hardly counts."""
-    times = []
-    for _ in range(30):
-        start = time.process_time()
-        work()
-        work()
-        times.append(time.process_time() - start)
-    return min(times) / 2
 
 
 @pytest.mark.parametrize("name", ["llama-3-70b", "gemma-3-27b", "gpt-oss-120b", "deepseek-v3"])
