@@ -1,4 +1,4 @@
-"""How long a call takes beside plain Python on the same machine: no test asserts an absolute time."""
+"""How long a call takes beside plain Python on the same machine: no absolute time is asserted."""
 
 from __future__ import annotations
 
