@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
 
 from ui import links
 from ui.components.page_bar import page_bar
@@ -66,10 +68,27 @@ def bar(*, link: str | None = None) -> None:
     page_bar(present=is_present(), link=link, key=_BAR, on_present=follow)
 
 
+def _with_session(make: Callable[[], str | bytes]) -> Callable[[], str | bytes]:
+    """A file is made when it is asked for, outside of any script: without this it would find an
+    empty session, and be of the page as it began."""
+    context = get_script_run_ctx()
+
+    def made() -> str | bytes:
+        with ThreadPoolExecutor(1, initializer=lambda: add_script_run_ctx(ctx=context)) as pool:
+            return pool.submit(make).result()
+
+    return made
+
+
 def exports(files: list[Export]) -> None:
-    """The menu of files to take away."""
+    """The menu of files to take away, each of the page as it stands when it is asked for."""
     with st.popover("Export", icon=":material/download:", type="tertiary", key="kv-export"):
         for one in files:
             st.download_button(
-                one.label, one.make, one.name, one.mime, on_click="ignore", key=f"export.{one.name}"
+                one.label,
+                _with_session(one.make),
+                one.name,
+                one.mime,
+                on_click="ignore",
+                key=f"export.{one.name}",
             )

@@ -18,7 +18,7 @@ from ui.sizing.place import Place
 from ui.sizing.shown import Json
 
 KEY, PLACE, NOTICE = "kv_sizing", "ks.place", "ks.notice"
-_SEQ, _REFUSED, _HELD = "ks.seq", "ks.refused", "ks.held"
+_SEQ, _REFUSED = "ks.seq", "ks.refused"
 ADDRESS = Address("ks", place.NAMES)
 _CHECKED, _SAID = "ks.checked", "ks.said"
 
@@ -26,13 +26,6 @@ _CHECKED, _SAID = "ks.checked", "ks.said"
 def now() -> Place:
     """Where the controls stand."""
     found: Place = st.session_state.get(PLACE, place.DEFAULT)
-    return found
-
-
-def held() -> dict[str, Place]:
-    """{"place": where the controls stand}: an object of the session that a file, which is made
-    outside it, can hold on to."""
-    found: dict[str, Place] = st.session_state.setdefault(_HELD, {"place": place.DEFAULT})
     return found
 
 
@@ -86,7 +79,6 @@ def _instrument(lesson: Lesson, *, present: bool) -> None:
         found, state[_SAID] = engine_check.allocate(asked.get("blocks"), asked.get("size"))
         state[_CHECKED] = found or state.get(_CHECKED)
         st.rerun(scope="fragment")
-    held()["place"] = now()
     _write()
 
 

@@ -79,20 +79,19 @@ def as_csv(done: Sized) -> str:
 
 def menu() -> None:
     """The menu of files; each is made when it is asked for, of the place as it then is."""
-    held = bench.held()
     page.exports(
         [
             Export(
                 "Every figure, as JSON",
                 f"{NAME}.json",
                 "application/json",
-                lambda: as_json(figures.sized(held["place"])),
+                lambda: as_json(figures.sized(bench.now())),
             ),
             Export(
                 "Every figure, as CSV",
                 f"{NAME}.csv",
                 "text/csv",
-                lambda: as_csv(figures.sized(held["place"])),
+                lambda: as_csv(figures.sized(bench.now())),
             ),
         ]
     )
