@@ -41,6 +41,12 @@ def test_users_move_the_plan_and_the_link_brings_it_back(page: Any, app: App) ->
     page.wait_for_url(re.compile(r"[?&]users=500(&|$)"))
     page.get_by_role("combobox", name="KV cache in").select_option("bf16")
     page.wait_for_url(re.compile(r"[?&]kv=bf16(&|$)"))
+    limit = page.get_by_role("spinbutton", name="Between tokens, ms")
+    for text in ("-5", ""):
+        limit.fill(text)
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert limit.input_value() == "50", "what is no number goes back to the last that held"
     other = page.context.new_page()
     other.goto(page.url)
     other.locator(".answer .big").filter(has_text=_answer(Place(users=500, kv="bf16"))).wait_for()

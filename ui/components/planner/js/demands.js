@@ -20,7 +20,11 @@ export class Demands extends Controls {
     for (const [name, node] of Object.entries(this.fields)) {
       if (node.set) node.set(data.place[name]);
       else if (node.type === "checkbox") node.checked = data.place[name] === 1;
-      else if (node.getRootNode().activeElement !== node || node.tagName === "SELECT") node.value = String(data.place[name]);
+      else if (node.tagName === "SELECT") node.value = String(data.place[name]);
+      else {
+        node.defaultValue = String(data.place[name]);
+        if (node.getRootNode().activeElement !== node) node.value = node.defaultValue;
+      }
     }
   }
 
@@ -68,13 +72,14 @@ export class Demands extends Controls {
     return box;
   }
 
-  // A field for a number alone; empty where it may be unknown.
+  // A field for a number alone; empty where it may be unknown. Its default is the last number that
+  // held: what is none goes back to it.
   exact(label, name, most, step = "1") {
     const input = Object.assign(el("input", "exact full"), { type: "number", min: "0", max: String(most), step, inputMode: step === "any" ? "decimal" : "numeric" });
     input.onchange = () => {
       const v = Number(input.value);
-      if (name === "hit" && input.value === "" && input.validity.valid) this.choose({ hit: "" });
-      if (input.value === "" || !Number.isFinite(v) || v < 0) return;
+      if (name === "hit" && input.value === "" && input.validity.valid) return void this.choose({ hit: "" });
+      if (input.value === "" || !Number.isFinite(v) || v < 0) return void (input.value = input.defaultValue);
       this.choose({ [name]: String(Math.min(step === "any" ? v : Math.round(v), most)) });
     };
     return this.field(label, input);
