@@ -64,3 +64,15 @@ def page(browser: Any) -> Iterator[Any]:
     yield page
     context.close()
     assert not messages, messages
+
+
+def at_rest(locator: Any) -> dict[str, float]:
+    """Where something is, once nothing moves it any more: what is above it may still be drawn."""
+    before = None
+    for _ in range(50):
+        now: dict[str, float] | None = locator.bounding_box()
+        if now is not None and now == before:
+            return now
+        before = now
+        locator.page.wait_for_timeout(150)
+    raise AssertionError(f"{locator} never stands still")

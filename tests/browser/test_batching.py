@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import at_rest
 from tests.browser.test_play import SMALL_TEXT
 from tests.serving import App
 
@@ -104,9 +105,8 @@ def test_a_bar_says_why_its_request_waited(page: Any, app: App) -> None:
 
 def test_a_click_in_the_picture_goes_to_its_step(page: Any, app: App) -> None:
     _open(page, app)
-    picture = page.locator(".picture").first
-    wide = picture.bounding_box()["width"]
-    picture.click(position={"x": wide * 0.75, "y": 30})  # waits until nothing moves it any more
+    box = at_rest(page.locator(".picture").first)
+    page.mouse.click(box["x"] + box["width"] * 0.75, box["y"] + 30)
     assert 28 <= _step(page) <= 34
 
 

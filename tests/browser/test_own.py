@@ -13,6 +13,7 @@ from core.engine import Engine
 from core.runner import ScriptedRunner
 from core.scenario import Scenario
 from core.simulate import simulate
+from tests.browser.conftest import at_rest
 from tests.serving import App
 from ui import catalogue
 
@@ -73,8 +74,7 @@ def test_a_cell_of_the_table_can_be_changed(page: Any, app: App) -> None:
     # The grid is a canvas with a table for screen readers inside; its editor is a real field.
     table.locator("td", has_text=re.compile(r"^A$")).first.wait_for(state="attached")
     page.wait_for_timeout(1000)  # it measures its columns once it is drawn
-    box = table.bounding_box()
-    assert box is not None
+    box = at_rest(table)
     page.mouse.dblclick(box["x"] + 60, box["y"] + 52)
     field = page.locator(".gdg-input")
     field.wait_for()

@@ -19,6 +19,7 @@ from PIL import Image
 from bench.large_run import HUGE, large_run
 from core.trace.reducer import Reducer, states
 from core.trace.run import parse_run, read_run
+from tests.browser.conftest import at_rest
 from tests.serving import App, running
 from ui import catalogue, runs
 
@@ -167,7 +168,7 @@ def test_one_of_two_runs_can_be_looked_at_alone(page: Any, player: App) -> None:
 
 def test_the_map_zooms_by_wheel_buttons_and_keys(page: Any, player: App) -> None:
     host = _open(page, player, "run=pool-4096&step=100")
-    box = page.locator(MAP).bounding_box()
+    box = at_rest(page.locator(MAP))
     x, y = box["width"] * 0.4, box["height"] * 0.5
     page.mouse.move(box["x"] + x, box["y"] + y)
     under = "(h, [x, y]) => h.player.pool.view.blockAt(x, y)"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import at_rest
 from tests.browser.test_play import SMALL_TEXT
 from tests.serving import App
 from ui.roofline import figures, measured
@@ -85,7 +86,7 @@ def test_a_step_lights_its_points_and_a_brush_selects_its_steps(page: Any, app: 
     page.keyboard.press("Escape")
     page.get_by_role("heading", name="No step selected").wait_for()
 
-    box = page.locator(".plane svg").bounding_box()
+    box = at_rest(page.locator(".plane svg"))
     page.mouse.move(box["x"] + 60, box["y"] + 40)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + box["height"] - 50, steps=4)
@@ -94,7 +95,7 @@ def test_a_step_lights_its_points_and_a_brush_selects_its_steps(page: Any, app: 
     page.get_by_role("button", name="All prefill", exact=True).click()
     kinds = [row[1] for row in part["rows"]]
     assert _on(page) == [i for i, kind in enumerate(kinds) if kind == "prefill"]
-    place = page.locator(".plane .m.matrices").nth(30).bounding_box()
+    place = at_rest(page.locator(".plane .m.matrices").nth(30))
     page.mouse.click(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
     assert len(_on(page)) == 1
 
@@ -120,6 +121,7 @@ def test_another_run_brings_its_steps_and_files_open(page: Any, app: App) -> Non
     with open(download.value.path(), "rb") as file:
         assert file.read(8) == b"\x89PNG\r\n\x1a\n"
     page.get_by_text("Every step as a table").click()
+    page.locator(".hold tbody tr").first.wait_for()  # its rows are made once it opens
     assert page.locator(".hold tbody tr").count() == len(part["rows"])
 
 
