@@ -147,7 +147,9 @@ def test_a_large_tree_stays_inside_its_pane_and_can_be_taken_away(page: Any, app
         page.get_by_role("button", name="PNG, download").click()
     assert Path(waited.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     page.get_by_text("Both caches of this step as a table").click()
-    assert page.locator(".kv.prefix table.t tbody tr").count() == 14
+    rows = page.locator(".kv.prefix table.t tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 14
 
 
 def test_studies_and_knobs_on_a_phone(page: Any, app: App) -> None:
