@@ -288,7 +288,7 @@ def test_hostile_link_on_the_page(open_page: Open) -> None:
 def test_a_link_that_cannot_be_laid_out_shows_the_example(open_page: Open) -> None:
     at = open_page(PAGE, model="llama-2-13b", tp="16")
     assert not at.exception
-    assert at.session_state[bench.PLACE].place == DEFAULT
+    assert at.session_state[bench.PLACE] == DEFAULT
     assert "This cannot be" in at.session_state["cp.refused"]
     with pytest.raises(SizingError):
         figures.planned(replace(DEFAULT, model="llama-2-13b", tp=16))
@@ -297,7 +297,7 @@ def test_a_link_that_cannot_be_laid_out_shows_the_example(open_page: Open) -> No
 def test_a_link_reproduces_the_place(open_page: Open) -> None:
     at = open_page(PAGE, users="77", kv="bf16")
     assert not at.exception and not at.warning
-    assert at.session_state[bench.PLACE].place == replace(DEFAULT, users=77, kv="bf16")
+    assert at.session_state[bench.PLACE] == replace(DEFAULT, users=77, kv="bf16")
 
 
 # -- the prediction
@@ -325,7 +325,7 @@ def test_the_prediction_locks_and_reveals(open_page: Open) -> None:
     assert "You said 158 users." in text and "You counted blocks, and rightly" in text
     assert "The least is **128**" in text
     at.button(key="cp.predict.see").click().run()
-    assert at.session_state[bench.PLACE].place == grading.CASE
+    assert at.session_state[bench.PLACE] == grading.CASE
     assert not at.exception
 
 

@@ -29,28 +29,15 @@ for. They come when the browser, having drawn the answer, asks for the rest."""
 ADDRESS = Address("cp", place.NAMES)
 
 
-class Stand:
-    """Where the controls of one session stand. An object of its own, because a file is made outside
-    the session that asks for it: what is drawn there holds on to this."""
-
-    def __init__(self) -> None:
-        self.place = place.DEFAULT
-
-
-def stand() -> Stand:
-    """This session's."""
-    found: Stand = st.session_state.setdefault(PLACE, Stand())
-    return found
-
-
 def now() -> Place:
     """Where the controls stand."""
-    return stand().place
+    found: Place = st.session_state.get(PLACE, place.DEFAULT)
+    return found
 
 
 def go(to: Place) -> None:
     """Put the controls there."""
-    stand().place = to
+    st.session_state[PLACE] = to
     st.session_state[_REFUSED] = ""
 
 

@@ -140,10 +140,8 @@ def _cell(text: str) -> str:
 def menu() -> None:
     """The menu of files; each is made when it is asked for, of the place as it then is."""
 
-    stand = bench.stand()
-
     def now() -> Planned:
-        return figures.planned(stand.place)
+        return figures.planned(bench.now())
 
     page.exports(
         [
