@@ -1,4 +1,5 @@
 // The head of the instrument: its title, and what can be taken away of it.
+import { handLink } from "../../run_player/js/handlink.js";
 import { icon } from "../../run_player/js/icons.js";
 import { button, el } from "../../run_player/js/util.js";
 import { fileName, savePng, saveText } from "../../series/js/save.js";
@@ -70,21 +71,7 @@ export class Head {
     return url.toString();
   }
 
-  async copyLink() {
-    const url = this.url();
-    try {
-      await navigator.clipboard.writeText(url);
-      this.field.hidden = true;
-      this.copyWord.textContent = "Copied";
-      this.player.say("Link copied");
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => (this.copyWord.textContent = "Copy link"), 1600);
-    } catch {
-      // Without permission the link is shown, selected, to be copied by hand.
-      this.field.hidden = false;
-      this.field.value = url;
-      this.field.focus();
-      this.field.select();
-    }
+  copyLink() {
+    return handLink(this.url(), { word: this.copyWord, field: this.field, say: (words) => this.player.say(words) });
   }
 }

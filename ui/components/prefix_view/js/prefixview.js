@@ -3,6 +3,7 @@
 import { readColors } from "../../run_player/js/canvas.js";
 import { Controls } from "../../run_player/js/controls.js";
 import { headline } from "../../run_player/js/events.js";
+import { handLink } from "../../run_player/js/handlink.js";
 import { icon } from "../../run_player/js/icons.js";
 import { Keyboard } from "../../run_player/js/keyboard.js";
 import { ANY, kindsOf } from "../../run_player/js/kinds.js";
@@ -102,7 +103,6 @@ export class PrefixView extends Playback {
   dispose() {
     this.pause();
     clearTimeout(this.commitTimer);
-    clearTimeout(this.copyTimer);
     cancelAnimationFrame(this.raf);
     for (const p of this.panes) cancelAnimationFrame(p.after);
     this.gone = true;
@@ -298,20 +298,8 @@ export class PrefixView extends Playback {
     return base.toString();
   }
 
-  async copyLink() {
-    try {
-      await navigator.clipboard.writeText(this.url());
-      this.field.hidden = true;
-      this.copyWord.textContent = "Copied";
-      this.live.textContent = "Link copied";
-      clearTimeout(this.copyTimer);
-      this.copyTimer = setTimeout(() => (this.copyWord.textContent = "Copy link"), 1600);
-    } catch {
-      this.field.hidden = false;
-      this.field.value = this.url();
-      this.field.focus();
-      this.field.select();
-    }
+  copyLink() {
+    return handLink(this.url(), { word: this.copyWord, field: this.field, say: (words) => (this.live.textContent = words) });
   }
 
   setPresent(on, byUser) {

@@ -1,5 +1,6 @@
 // The head of the player: the run's name, where it comes from, and what can be done with it.
 import { Exports } from "./exports.js";
+import { handLink } from "./handlink.js";
 import { icon } from "./icons.js";
 import { button, el } from "./util.js";
 import { provenance } from "./provenance.js";
@@ -72,21 +73,7 @@ export class Header {
     return base.toString();
   }
 
-  async copyLink() {
-    const url = this.url();
-    try {
-      await navigator.clipboard.writeText(url);
-      this.field.hidden = true;
-      this.copyWord.textContent = "Copied";
-      this.player.say("Link copied");
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => (this.copyWord.textContent = "Copy link"), 1600);
-    } catch {
-      // Without permission the link is shown, selected, to be copied by hand.
-      this.field.hidden = false;
-      this.field.value = url;
-      this.field.focus();
-      this.field.select();
-    }
+  copyLink() {
+    return handLink(this.url(), { word: this.copyWord, field: this.field, say: (words) => this.player.say(words) });
   }
 }
