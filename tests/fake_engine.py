@@ -43,14 +43,19 @@ async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
 
 
 async def configure(request: Request) -> Response:
-    setting.update(PLAIN | await request.json())
+    setting.update(PLAIN | {"life": setting.get("life", 0) + 1} | await request.json())
     return JSONResponse(setting)
 
 
 async def status(request: Request) -> Response:
     live = {"running": len(runs) and 1, "waiting": 0}
     return JSONResponse(
-        {"state": setting["state"], "label_source": SOURCE, "live": live, "queue": 0}
+        {
+            **{key: setting.get(key) for key in ("state", "life")},
+            "label_source": SOURCE,
+            "live": live,
+            "queue": 0,
+        }
     )
 
 

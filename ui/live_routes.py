@@ -53,6 +53,7 @@ def status_json() -> Json:
     return {
         "state": seen.state,
         "message": seen.message,
+        "life": health.get("life"),
         "label_source": {
             key: source.get(key) for key in ("device", "processor", "dtype", "model", "kernels")
         },

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -54,6 +55,7 @@ class EngineHost:
         self._num_coming = 0  # live requests that the engine has not looked at
         self._busy_since: float | None = None  # a step, or the loading, that has not ended
         self._other = OtherWork()
+        self.life = secrets.token_hex(4)  # tells a restarted engine from the one before
         self.runner: ModelRunner | None = None
         self.problem: str | None = None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -139,6 +141,7 @@ class EngineHost:
         return {
             "status": self.state(),
             "message": self.problem or "",
+            "life": self.life,
             "source": self.runner.source if self.runner is not None else None,
             "live": live.counts() if live is not None else {"running": 0, "waiting": 0},
             "queue": len(self.queue),

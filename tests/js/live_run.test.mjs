@@ -8,6 +8,7 @@ import { Bench } from "../../ui/components/live_run/js/bench.js";
 import { EXPERIMENTS, measured, scenariosFor, summarise } from "../../ui/components/live_run/js/experiments.js";
 import { against, byBatch, gapsUs, kindOf, median, promptLengths, stepUs } from "../../ui/components/live_run/js/metrics.js";
 import { powerOfTen, short, ticks } from "../../ui/components/live_run/js/scales.js";
+import { Session } from "../../ui/components/live_run/js/session.js";
 import { SseParser, follow } from "../../ui/components/live_run/js/sse.js";
 import { rows } from "../../ui/components/live_run/js/stepbox.js";
 import { Growing, requestsOf, story } from "../../ui/components/live_run/js/trace.js";
@@ -272,4 +273,24 @@ test("a number field is left with a number that the link can carry", () => {
     return input.value;
   };
   assert.deepEqual(["9999", "0.4", "-5", "", "12.6", "words", "256"].map(left), ["256", "1", "1", "48", "13", "48", "256"]);
+});
+
+test("a lost run's last words outlast the engine's return, and a status older than the loss is no return", () => {
+  const bench = { data: { experiments: {}, recorded: [] }, later() {}, say(text, more) { this.notice = text ? { text, ...more } : null; } };
+  const session = new Session(bench);
+  session.heard({ state: "busy", life: "a" });
+  assert.ok(session.canLive);
+  session.ended({ reason: "engine_lost" }, "live");
+  const { text } = bench.notice;
+  assert.match(text, /^The engine was lost/);
+  session.heard({ state: "busy", life: "a" }); // asked before its end was known
+  assert.equal(bench.notice.text, text);
+  assert.equal(session.canLive, false);
+  session.heard({ state: "restarting", life: "a" });
+  session.heard({ state: "ready", life: "b" });
+  assert.equal(bench.notice.text, `${text} The engine is back. Run goes live again.`);
+  assert.ok(session.canLive);
+  session.ended({ reason: "engine_lost" }, "live"); // the line was lost, and the engine lives on
+  session.heard({ state: "ready", life: "b" }, Date.now() + 6000);
+  assert.ok(session.canLive);
 });

@@ -142,7 +142,7 @@ export class Bench {
   }
 
   get engineState() {
-    return this.session.status.state;
+    return this.session.state;
   }
 
   engineLine() {

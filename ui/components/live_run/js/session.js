@@ -9,6 +9,10 @@ import { Growing } from "./trace.js";
 const LOOK_AGAIN_MS = 5000; // where no engine is
 const SOON_MS = 400; // until what has begun or ended shows in the engine's counts
 const CAN_RUN = new Set(["ready", "busy"]);
+// A status may be older than the loss of a run: the app learns of an engine's end a moment after its
+// streams break. What an engine of the same life says so soon after is not believed.
+const DOUBT_MS = 5000;
+const BACK = "The engine is back. Run goes live again.";
 
 const AFTER_END = {
   cancelled: "Stopped. The steps so far stay.",
@@ -22,6 +26,7 @@ export class Session {
   constructor(bench) {
     this.bench = bench;
     this.status = { state: "unknown" };
+    this.lost = null; // {life, at}: of the engine that was lost with a run of ours, until one is back
     this.running = false; // something grows that can be stopped
     this.busy = false;
     this.sticky = true; // the picture follows the newest step
@@ -44,22 +49,33 @@ export class Session {
   }
 
   get canLive() {
-    return CAN_RUN.has(this.status.state);
+    return CAN_RUN.has(this.state);
+  }
+
+  get state() {
+    return this.lost ? "restarting" : this.status.state;
   }
 
   // What the engine has just said of itself.
-  heard(status) {
+  heard(status, now = Date.now()) {
     const before = this.status.state;
     this.status = status;
-    if (status.state !== before && this.canLive && (before === "restarting" || this.lost)) {
-      this.lost = false;
-      this.bench.say("The engine is back. Run goes live again.", { tone: "ok" });
+    if (CAN_RUN.has(status.state)) {
+      const { lost } = this;
+      const back = lost ? status.life !== lost.life || now - lost.at > DOUBT_MS : before === "restarting";
+      if (back) {
+        this.lost = null;
+        // What is said of the run's end stays: it may have been said a moment ago.
+        const said = lost ? this.bench.notice : null;
+        this.bench.say([said?.text, BACK].filter(Boolean).join(" "), { tone: "ok", ...(said?.action && { action: said.action }) });
+      }
     }
     this.bench.later();
   }
 
   line() {
-    const { state, live, queue, message, label_source: source } = this.status;
+    const { state } = this;
+    const { live, queue, message, label_source: source } = this.status;
     if (state === "unknown") return "Looking for an engine …";
     if (state === "absent") return message || "No engine here: recorded runs play all the same.";
     if (state === "starting" || state === "restarting") return message || `The engine is ${state}.`;
@@ -274,8 +290,7 @@ export class Session {
     if (end.reason === "finished") return bench.say(null);
     const words = AFTER_END[end.reason] ?? `The run ended: ${end.reason}.`;
     if (end.reason === "engine_lost") {
-      this.lost = true;
-      this.heard({ state: "restarting" });
+      this.lost = { life: this.status.life, at: Date.now() };
       this.watch?.ask();
     }
     return bench.say([words, end.message].filter(Boolean).join(" "), { tone: end.reason === "cancelled" ? "" : "warn", ...(end.reason === "cancelled" ? {} : this.offer(kind)) });
