@@ -4,7 +4,7 @@ First paint is when a page's own picture has been drawn, in a browser that has v
 on a server that has been visited. The player's figures are of a run on 4,096 blocks: its steps as
 the page's own code makes them, and key presses by the browser's own account of when it painted. The
 rate at which it plays stands beside the browser's own, which it cannot pass. Steps on 65,536 blocks
-follow.
+follow, and sliders of the pages that calculate.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from scripts.doctor import check_chromium, find_chromium
 FIRST_PAINT_MS = 1500
 STEP_MS = 4
 HUGE_STEP_MS = 12
+SLIDE_MS = 150
 TWO_FRAMES_MS = 2 * 1000 / 60
 EVENT_FLOOR_MS = 16
 """The browser's account of a key press names nothing shorter."""
@@ -50,9 +51,17 @@ PICTURES = {
     "block pool": ("block_pool", ".kv .cell"),
     "block pool, 4,096 blocks": (PLAYER, MAP),
     "batching": ("batching", ".kv.gantt .picture .stay"),
+    "kv sizing": ("kv_sizing", ".kv.sizing .mem .bar *"),
     "quiz": ("quiz", ".quiz .q"),
 }
 """Page → where it is, and what is there once its own picture is."""
+
+SLIDERS = {
+    "KV sizing, sequences": ("kv_sizing", "Sequences at once", ".kv.sizing .mem"),
+    "roofline, batch": ("roofline", "Decode: sequences at once", ".kv.rooflines .figs"),
+    "capacity planner, users": ("capacity_planner", "Users at once", ".kv.planner .answer"),
+}
+"""Name → page, the slider's label, and the panel whose figures follow it."""
 
 ARGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
@@ -62,17 +71,19 @@ ARGS = (
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """repeats: of each first paint. steps, presses: of the player. playing, rate: seconds."""
+    """repeats: of each first paint. steps, presses: of the player. slides: of each slider. playing,
+    rate: seconds."""
 
     repeats: int = REPEATS
     steps: int = 300
     presses: int = 60
+    slides: int = 24
     playing: float = 10
     rate: float = 4
 
 
 FULL = Sizes()
-QUICK = Sizes(repeats=3, steps=100, presses=20, playing=3, rate=2)
+QUICK = Sizes(repeats=3, steps=100, presses=20, slides=8, playing=3, rate=2)
 
 
 def main(arguments: list[str]) -> int:
@@ -180,6 +191,9 @@ def _figures(served: Served, browser: Any, sizes: Sizes, minutes: float) -> Iter
             yield _memory(page, minutes)
     with visit(browser, served, f"block_pool?run={LARGEST}") as page:
         yield from _steps(page, HUGE, sizes.steps, HUGE_STEP_MS)
+    for name, (path, slider, picture) in SLIDERS.items():
+        with visit(browser, served, path) as page:
+            yield _slides(page, sizes.slides, name, f'.rng[aria-label="{slider}"]', picture)
 
 
 def _steps(page: Any, blocks: int, most: int, target: float) -> Iterator[Figure]:
@@ -232,6 +246,15 @@ def _presses(page: Any, count: int) -> Figure:
     fast = [float(EVENT_FLOOR_MS)] * max(0, seen["count"] - len(slow))
     figure = measured("key press to paint", "ms", slow + fast, TWO_FRAMES_MS)
     return replace(figure, target="≤ two frames of 60 Hz")
+
+
+def _slides(page: Any, count: int, name: str, slider: str, picture: str) -> Figure:
+    """From a slider's movement to the paint of what Python has answered."""
+    _painted(page, slider)
+    page.wait_for_timeout(2000)  # the page has come to rest
+    arguments = [slider, picture, count + 1]
+    times = page.evaluate("([s, p, count]) => kvBench.slides(s, p, count)", arguments)
+    return measured(f"slider to paint, {name}", "ms", times[1:], SLIDE_MS)
 
 
 STATUS = "/engine/status"

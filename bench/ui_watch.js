@@ -15,16 +15,20 @@
     }
     return null;
   };
+  const nextPaint = () =>
+    new Promise((done) => {
+      requestAnimationFrame(() => {
+        const after = new MessageChannel();
+        after.port1.onmessage = done;
+        after.port2.postMessage(0);
+      });
+    });
   // After the frame in which it is there has been drawn: milliseconds since the navigation began.
   const painted = (selector) =>
     new Promise((done) => {
       const look = () => {
         if (!find(selector)) return void requestAnimationFrame(look);
-        requestAnimationFrame(() => {
-          const after = new MessageChannel();
-          after.port1.onmessage = () => done(performance.now());
-          after.port2.postMessage(0);
-        });
+        nextPaint().then(() => done(performance.now()));
       };
       look();
     });
@@ -89,5 +93,26 @@
       for (const entry of list.getEntries()) if (entry.name === "keydown") presses.slow.push(entry.duration);
     }).observe({ type: "event", durationThreshold: 16 });
   };
-  window.kvBench = { find, painted, steps, frames, listen, presses };
+  // Milliseconds from each movement of a slider by one notch, to and fro, to the paint in which what
+  // is worked out from it has changed: the words of the picture, none of which are the slider's own.
+  const slides = async (slider, picture, count) => {
+    const range = find(slider);
+    const said = () => find(picture).textContent;
+    const out = [];
+    for (let k = 0; k < count; k++) {
+      const before = said();
+      const began = performance.now();
+      range.value = String(Number(range.value) + (k % 2 ? -1 : 1));
+      range.dispatchEvent(new Event("input"));
+      while (said() === before) {
+        if (performance.now() - began > 5000) throw new Error(`${picture} did not follow ${slider}`);
+        await new Promise(requestAnimationFrame);
+      }
+      await nextPaint();
+      out.push(performance.now() - began);
+      await new Promise((done) => setTimeout(done, 400)); // its address is written meanwhile
+    }
+    return out;
+  };
+  window.kvBench = { find, painted, steps, frames, listen, presses, slides };
 })();

@@ -30,7 +30,8 @@ def _figures(report: Path) -> dict[str, Any]:
 
 @pytest.mark.browser
 def test_ui(chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ui, "QUICK", ui.Sizes(repeats=1, steps=20, presses=5, playing=2, rate=1))
+    few = ui.Sizes(repeats=1, steps=20, presses=5, slides=2, playing=2, rate=1)
+    monkeypatch.setattr(ui, "QUICK", few)
     monkeypatch.setattr(ui, "look_around", lambda: None)
     large = "block pool, 4,096 blocks"
     monkeypatch.setattr(ui, "PICTURES", {large: ui.PICTURES[large]})
@@ -54,6 +55,9 @@ def test_ui(chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     )
     assert 0 < shown <= 1.1 * own, "more steps than frames"
     assert figures["key press to paint"]["samples"] == 5
+    for slider in ui.SLIDERS:
+        moved = figures[f"slider to paint, {slider}"]
+        assert moved["samples"] == 2 and moved["value"]["low"] > 0
     (played,) = [figure for name, figure in figures.items() if name.startswith("messages")]
     assert played["value"]["median"] == 0, "the player talks to the server while it plays"
 
