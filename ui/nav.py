@@ -1,13 +1,18 @@
-"""The pages that exist. Imports nothing slow: navigation is declared before everything else."""
+"""The pages that exist. Imports nothing slow: navigation is declared before everything else.
+
+The course is data: lessons/course.json lists its places in order. A place is shown as soon as its
+page, or for a place to read its lesson, is there.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from ui.paths import PAGES
+from ui.paths import LESSONS, PAGES
 
 if TYPE_CHECKING:
     from quiz.progress import Progress
@@ -16,6 +21,8 @@ PROGRESS = "kv.progress"
 """Where the session keeps what is known of the learner."""
 HERE = "kv.page"
 """Where the session keeps the name of the page that is open."""
+READING = PAGES / "reading.py"
+"""The page of every place that is read: its lesson is all it has."""
 
 TODO, BEGUN, DONE = "circle", "clock_loader_40", "check_circle"
 
@@ -24,29 +31,60 @@ TODO, BEGUN, DONE = "circle", "clock_loader_40", "check_circle"
 class Place:
     """A page of the course.
 
-    name: of its file below pages/, of its lesson, and its address. mastery: the lesson that it
-    completes, by the name that progress has for it.
+    name: of its lesson, its address and, unless it is read, of its file below pages/. mastery: the
+    lesson that it completes, by the name that progress has for it. reads: a page of words and
+    charts, drawn from its lesson alone. needs: the places to know before, by name.
     """
 
     name: str
     title: str
     section: str
     mastery: str | None = None
+    reads: bool = False
+    needs: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> Any:
+        """The script that draws it."""
+        return READING if self.reads else PAGES / f"{self.name}.py"
+
+    @property
+    def exists(self) -> bool:
+        return self.file.is_file() and (not self.reads or _lesson(self.name).is_file())
 
 
-COURSE = (
-    Place("prefill_decode", "Prefill and decode", "Understand"),
-    Place("kv_sizing", "KV sizing", "Understand"),
-    Place("roofline", "Roofline", "Understand"),
-    Place("block_pool", "Block pool", "Memory"),
-    Place("batching", "Batching", "Memory"),
-    Place("prefix_cache", "Prefix cache", "Memory"),
-    Place("capacity_planner", "Capacity planner", "Decide"),
-    Place("claims_ledger", "Claims ledger", "Decide"),
-    Place("numbers", "Numbers to know", "Decide"),
-    Place("quiz", "Quiz", "Keep", mastery="four-questions"),
-)
-"""In the order of the sidebar. One more line here is one more page, everywhere."""
+def _lesson(name: str) -> Any:
+    return LESSONS / f"{name}.md"
+
+
+def _title(name: str) -> str:
+    """The title of a lesson: its first line."""
+    if not _lesson(name).is_file():
+        return name
+    with _lesson(name).open(encoding="utf-8") as lines:
+        return next(lines).removeprefix("# ").strip()
+
+
+def planned() -> tuple[Place, ...]:
+    """Every place of the course, whether it is there or not."""
+    loaded = json.loads((LESSONS / "course.json").read_text(encoding="utf-8"))
+    return tuple(
+        Place(
+            one["name"],
+            one.get("title") or _title(one["name"]),
+            section["title"],
+            one.get("mastery"),
+            one.get("reads", False),
+            tuple(one.get("needs", ())),
+        )
+        for section in loaded["sections"]
+        for one in section["places"]
+    )
+
+
+COURSE = tuple(place for place in planned() if place.exists)
+"""In the order of the sidebar."""
+PLACES = {place.name: place for place in COURSE}
 
 
 def mark(place: Place, known: Progress | None) -> str:
@@ -68,11 +106,9 @@ def home() -> Any:
 
 def page(name: str) -> Any:
     """A page of the course, with the learner's mark. Raises KeyError for a name without one."""
-    place = {place.name: place for place in COURSE}[name]
+    place = PLACES[name]
     icon = mark(place, st.session_state.get(PROGRESS))
-    return st.Page(
-        PAGES / f"{name}.py", title=place.title, url_path=name, icon=f":material/{icon}:"
-    )
+    return st.Page(place.file, title=place.title, url_path=name, icon=f":material/{icon}:")
 
 
 def sections() -> dict[str, list[Any]]:

@@ -23,13 +23,25 @@ def test_every_term_in_a_lesson_has_a_definition(file: Path) -> None:
 
 
 def test_definitions_are_sentences_and_no_form_means_two_things() -> None:
-    import json
-
-    loaded = json.loads((LESSONS[0].parent / "glossary.json").read_text("utf-8"))
-    forms = [form for term, entry in loaded.items() for form in (term, *entry.get("also", []))]
+    forms = [form for term in glossary.entries() for form in (term.name, *term.also)]
     assert len({*forms}) == len(forms)
     for meaning in glossary.definitions().values():
         assert meaning[0].isupper() and meaning.endswith(".") and len(meaning) < 240
+
+
+@pytest.mark.parametrize(
+    "said", ["", "# a", "# a\nalso: b", "no term\n\nA meaning.", "# a\nwhere: b\n\nA meaning."]
+)
+def test_a_file_that_is_no_term_says_its_name(said: str) -> None:
+    with pytest.raises(ValueError, match=r"glossary/x\.md"):
+        glossary.parse("x", said)
+
+
+def test_a_term_s_file_says_its_forms_and_where_it_is_taught() -> None:
+    term = glossary.parse("b-t", "# b t\nalso: b ts, tb\nsee: block_pool\n\nThe list\nof it.\n")
+    assert (term.name, term.also, term.see) == ("b t", ("b ts", "tb"), "block_pool")
+    assert term.meaning == "The list of it."
+    assert glossary.parse("c", "# c\n\nIt.").also == ()
 
 
 def test_a_term_is_marked_with_its_definition() -> None:

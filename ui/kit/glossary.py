@@ -2,34 +2,87 @@
 
 [[KV heads]]            a term, or another form of one
 [[block table|table]]   a term under another word
+
+One term a file, lessons/glossary/SLUG.md:
+
+    # block table
+    also: block tables
+    see: block_pool
+
+    The list of a sequence's blocks in the order of its tokens.
 """
 
 from __future__ import annotations
 
 import html
-import json
 import re
+from dataclasses import dataclass
 from functools import cache
 
 from ui.paths import LESSONS
 
+FOLDER = LESSONS / "glossary"
 _TERM = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]|]+))?\]\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """slug: the file's name. also: its other forms. see: the page that teaches it, or ""."""
+
+    slug: str
+    name: str
+    also: tuple[str, ...]
+    see: str
+    meaning: str
+
+
+def parse(slug: str, text: str) -> Term:
+    """A term's file. Raises ValueError where it is not one."""
+    head, _, meaning = text.strip().partition("\n\n")
+    first, *more = head.splitlines() or [""]
+    fields = dict(line.split(": ", 1) for line in more if ": " in line)
+    if not first.startswith("# ") or not meaning or fields.keys() - {"also", "see"}:
+        raise ValueError(f"glossary/{slug}.md: '# term', 'also:', 'see:', an empty line, a meaning")
+    forms = (form.strip() for form in fields.get("also", "").split(","))
+    return Term(
+        slug,
+        first[2:].strip(),
+        tuple(form for form in forms if form),
+        fields.get("see", "").strip(),
+        " ".join(meaning.split()),
+    )
+
+
+@cache
+def entries() -> tuple[Term, ...]:
+    """Every term, in alphabetical order."""
+    read = (parse(file.stem, file.read_text(encoding="utf-8")) for file in FOLDER.glob("*.md"))
+    return tuple(sorted(read, key=lambda term: term.name.lower()))
+
+
+@cache
+def by_form() -> dict[str, Term]:
+    """Every term under its name and under every other form of it."""
+    return {form: term for term in entries() for form in (term.name, *term.also)}
 
 
 @cache
 def definitions() -> dict[str, str]:
     """Every term, and every other form of it, with its definition."""
-    loaded = json.loads((LESSONS / "glossary.json").read_text(encoding="utf-8"))
-    out: dict[str, str] = {}
-    for term, entry in loaded.items():
-        for form in (term, *entry.get("also", [])):
-            out[form] = entry["is"]
-    return out
+    return {form: term.meaning for form, term in by_form().items()}
 
 
 def terms(markdown: str) -> list[str]:
     """The terms that a text names, in order."""
     return [found.group(1).strip() for found in _TERM.finditer(markdown)]
+
+
+def hover(shown: str, said: str, kind: str = "kv-term") -> str:
+    """Text with something to say on hover and focus, as HTML. Both are text and not markup."""
+    return (
+        f'<span class="{kind}" tabindex="0">{html.escape(shown)}'
+        f'<span class="kv-def" role="tooltip">{html.escape(said)}</span></span>'
+    )
 
 
 def marked(markdown: str) -> str:
@@ -41,10 +94,6 @@ def marked(markdown: str) -> str:
 
     def element(found: re.Match[str]) -> str:
         term, shown = found.group(1).strip(), (found.group(2) or found.group(1)).strip()
-        meaning = definitions()[term]
-        return (
-            f'<span class="kv-term" tabindex="0">{html.escape(shown)}'
-            f'<span class="kv-def" role="tooltip">{html.escape(meaning)}</span></span>'
-        )
+        return hover(shown, definitions()[term])
 
     return _TERM.sub(element, markdown)
