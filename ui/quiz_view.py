@@ -15,7 +15,7 @@ from core.errors import KVScopeError
 from quiz import bank, gate
 from quiz.items import RIGHT, Item, Proof
 from quiz.progress import Attempt, Progress
-from ui import catalogue, links, nav, runs
+from ui import catalogue, links, nav, quiz_gate, runs
 from ui.lesson import Lesson, load
 
 WORDS = {"right": "right", "wrong": "wrong this time", "now": "you are here", "todo": "to come"}
@@ -96,8 +96,8 @@ def _head(words: Lesson, attempt: Attempt, place: int, *, present: bool) -> dict
         "id": f"{attempt.id} {place}",
         "place": place,
         "present": present,
-        "title": words.title,
-        "lead": words.objective,
+        "title": quiz_gate.title(attempt.gate, words),
+        "lead": words.objective if attempt.gate == gate.LESSON else words["lead"],
         "topics": topics(attempt, place),
     }
 
@@ -197,12 +197,11 @@ def result(
     attempt: Attempt,
     made: list[Item],
     *,
-    lesson: str,
     present: bool,
 ) -> dict[str, Any]:
     """The end of an attempt."""
     right = attempt.right
-    since = progress.completed.get(lesson)
+    since = progress.completed.get(attempt.gate)
     if right == len(made):
         says = words["complete"]
     elif since is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from core.simulate import verify
 from core.trace.run import read_run
@@ -17,7 +19,7 @@ from quiz.draw import kv
 from quiz.items import RIGHT, Proof
 from quiz.progress import Progress
 from tests.app.conftest import Open, text_of
-from ui import lesson, links, nav, quiz_view, runs
+from ui import lesson, links, nav, quiz_gate, quiz_view, runs
 from ui.batching import place as batching
 from ui.claims import place as claims
 from ui.numbers import place as numbers
@@ -67,7 +69,6 @@ def test_a_new_learner_gets_an_attempt(open_page: Open) -> None:
 
 
 def test_an_attempt_of_an_older_bank_is_drawn_again_and_that_is_said(open_page: Open) -> None:
-    from dataclasses import replace
 
     progress = _began()
     assert progress.attempt is not None
@@ -117,7 +118,7 @@ def test_the_result_lists_what_was_wrong() -> None:
     words, attempt = lesson.load("quiz"), progress.attempt
     assert attempt is not None
     made = gate.items(attempt)
-    data = quiz_view.result(words, progress, attempt, made, lesson=gate.LESSON, present=False)
+    data = quiz_view.result(words, progress, attempt, made, present=False)
     assert data["done"]["right"] == 3 and not data["done"]["complete"]
     assert [row["good"] for row in data["done"]["rows"]] == [True, True, False, True]
     assert data["done"]["rows"][2]["says"].startswith("You ")
@@ -210,3 +211,64 @@ def test_the_page_opens_without_recorded_runs(
     at.run()
     assert not at.exception
     assert not text_of(at).count("Traceback")
+
+
+def _at_gate(open_page: Open, **params: str) -> AppTest:
+    at = open_page("quiz", **params)
+    at.session_state["kv.progress"] = Progress()
+    return at.run()
+
+
+@pytest.mark.parametrize("name", gate.lessons())
+def test_every_gate_has_a_link(open_page: Open, name: str) -> None:
+    at = _at_gate(open_page, lesson=name)
+    assert not at.exception and not at.warning
+    attempt = at.session_state["kv.progress"].attempt
+    assert attempt.gate == name == at.selectbox(key="quiz.select").value
+    written = at.query_params.get("lesson", gate.LESSON)
+    assert written in (name, [name])
+
+
+@pytest.mark.parametrize("hostile", ["nothing", "", "../../x", "<b>bold</b>", "A" * 5_000])
+def test_a_gate_that_is_not_there_is_one_sentence(open_page: Open, hostile: str) -> None:
+    at = _at_gate(open_page, lesson=hostile)
+    assert not at.exception
+    assert [one.value for one in at.warning] == [
+        "This link's lesson cannot be shown here, so it was left out."
+    ]
+    assert at.session_state["kv.progress"].attempt.gate == gate.LESSON
+    assert "lesson" not in at.query_params
+
+
+def test_choosing_another_gate_and_coming_back_finds_the_same_place(open_page: Open) -> None:
+    at = _at_gate(open_page)
+    progress = gate.answer(at.session_state["kv.progress"], 0, RIGHT, AT)
+    at.session_state["kv.progress"] = progress
+    at.selectbox(key="quiz.select").select("batching").run()
+    assert not at.exception
+    known = at.session_state["kv.progress"]
+    assert known.attempt.gate == "batching" and at.query_params["lesson"] in (
+        "batching",
+        ["batching"],
+    )
+    at.selectbox(key="quiz.select").select(gate.LESSON).run()
+    known = at.session_state["kv.progress"]
+    assert gate.current(known) == progress.attempt
+    assert "lesson" not in at.query_params
+    assert quiz_gate.mark(gate.LESSON, known) == "1 of 4 answered"
+    assert quiz_gate.mark("batching", known) == ""
+
+
+def test_a_lesson_s_result_numbers_its_questions_and_its_mark_says_how_it_went() -> None:
+    progress = gate.start(Progress(), Random(2), AT, "batching")
+    for place, item in enumerate(gate.items(progress.attempt)):
+        key = next(k for k in item.keys if k != RIGHT) if place == 1 else RIGHT
+        progress = gate.answer(progress, place, key, AT, "batching")
+    attempt, words = gate.current(progress, "batching"), lesson.load("quiz")
+    assert attempt is not None
+    data = quiz_view.result(words, progress, attempt, gate.items(attempt), present=False)
+    assert [row["title"] for row in data["done"]["rows"]] == [f"Question {i}" for i in range(1, 5)]
+    assert data["title"] == "Batching" and data["lead"] == words["lead"]
+    assert quiz_gate.mark("batching", progress) == "3 of 4 right"
+    done = replace(progress, completed={"batching": AT})
+    assert quiz_gate.mark("batching", done) == "complete"
