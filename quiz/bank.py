@@ -1,4 +1,7 @@
-"""The item bank: words from bank.json, numbers from the generators."""
+"""The item bank: words from bank/, a file a topic, and numbers from the generators.
+
+schema.json says what such a file may hold.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from quiz.draw import GENERATORS
 from quiz.errors import QuizError
 from quiz.items import RIGHT, Answer, Drawn, Item, Option, Proof
 
-BANK = Path(__file__).parent / "bank.json"
+BANK = Path(__file__).parent / "bank"
+FOUR = ("phases", "kv-size", "paging", "batching")
+"""The topics of the four questions that everybody is asked."""
 WRONG_OPTIONS = 3
 MAX_DRAWS = 50
 MAX_SEED = 2**32
@@ -21,27 +26,35 @@ MAX_SEED = 2**32
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One of the four: its id, its name on the page, and its templates in order."""
+    """Its id, its name on the page, the lesson that teaches it, and its templates in order."""
 
     id: str
     title: str
     area: str
+    lesson: str
     templates: dict[str, dict[str, Any]]
 
 
 @cache
 def topics() -> dict[str, Topic]:
-    """Every topic by id, in the order of the gate. Template ids are "topic/item"."""
-    loaded = json.loads(BANK.read_text(encoding="utf-8"))
-    return {
+    """Every topic by id, the four first. Template ids are "topic/item"."""
+    loaded = [json.loads(file.read_text(encoding="utf-8")) for file in BANK.glob("*.json")]
+    made = {
         one["id"]: Topic(
             one["id"],
             one["title"],
             one["area"],
+            one["lesson"],
             {f"{one['id']}/{item['id']}": item for item in one["items"]},
         )
-        for one in loaded["topics"]
+        for one in loaded
     }
+    return {name: made[name] for name in (*FOUR, *sorted(made.keys() - {*FOUR}))}
+
+
+def of_lesson(lesson: str) -> list[Topic]:
+    """The topics that a lesson teaches; none for a lesson without questions."""
+    return [topic for topic in topics().values() if topic.lesson == lesson]
 
 
 def topic_of(template: str) -> Topic:
@@ -65,7 +78,7 @@ def make(template: str, seed: int) -> Item:
     rng = Random(f"{template} {seed}")
     drawn, options = _draw(words, rng)
     see = words["see"]
-    proof = drawn.proof or Proof(see["link"], page=see.get("page", "block_pool"))
+    proof = drawn.proof or Proof(see.get("link", {}), page=see.get("page", "block_pool"))
     return Item(
         topic=topic.id,
         template=template,

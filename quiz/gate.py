@@ -1,4 +1,8 @@
-"""The mastery gate: one question of each topic, all right in one attempt, always on fresh items."""
+"""Mastery gates: four questions, all right in one attempt, always on fresh items.
+
+One gate asks a question of each of the four topics. Every lesson with questions is a gate too: it
+asks four of its own topics.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +13,48 @@ from random import Random
 from quiz import bank
 from quiz.errors import QuizError
 from quiz.items import RIGHT, Item
-from quiz.progress import MAX_PAST, Asked, Attempt, Progress
+from quiz.progress import FOUR_QUESTIONS, MAX_PAST, Asked, Attempt, Progress
 
-LESSON = "four-questions"
+LESSON = FOUR_QUESTIONS
+QUESTIONS = 4
 MAX_TRIES = 200
 
 
-def start(progress: Progress, rng: Random, at: str) -> Progress:
-    """A new attempt on items that no earlier attempt asked. The one before goes to the past."""
+def lessons() -> tuple[str, ...]:
+    """Everything that can be completed here, the four questions first."""
+    return tuple(dict.fromkeys((LESSON, *(topic.lesson for topic in bank.topics().values()))))
+
+
+def plan(lesson: str) -> list[str]:
+    """The topic of each question. Raises QuizError for a lesson without any."""
+    if lesson == LESSON:
+        return list(bank.FOUR)
+    own = [topic.id for topic in bank.of_lesson(lesson)]
+    if not own:
+        raise QuizError("there are no questions on that lesson in this version")
+    return [own[index % len(own)] for index in range(QUESTIONS)]
+
+
+def current(progress: Progress, lesson: str = LESSON) -> Attempt | None:
+    """The attempt that a gate stands at, in the middle or done; None before the first."""
+    if progress.attempt is not None and progress.attempt.gate == lesson:
+        return progress.attempt
+    return next((one for one in reversed(progress.past) if one.gate == lesson), None)
+
+
+def start(progress: Progress, rng: Random, at: str, lesson: str = LESSON) -> Progress:
+    """A new attempt on items that no earlier attempt asked. The one before goes to the past, and
+    leaves no trace if nobody answered it, unless another gate stands at it."""
     before = progress.attempt
     past = progress.past
-    if before is not None and any(one.answer for one in before.asked):
+    if before is not None and (before.gate != lesson or any(one.answer for one in before.asked)):
         past = (*past, before)[-MAX_PAST:]
     asked = [one for attempt in past for one in attempt.asked]
-    items = [fresh(topic, asked, rng) for topic in bank.topics()]
-    drawn = tuple(Asked(item.template, item.seed, item.sign) for item in items)
-    attempt = Attempt(f"{rng.getrandbits(64):016x}", at, drawn)
+    drawn: list[Asked] = []
+    for topic in plan(lesson):
+        item = fresh(topic, [*asked, *drawn], rng)
+        drawn.append(Asked(item.template, item.seed, item.sign))
+    attempt = Attempt(f"{rng.getrandbits(64):016x}", at, tuple(drawn), lesson)
     return replace(progress, attempt=attempt, past=past)
 
 
@@ -49,8 +79,8 @@ def items(attempt: Attempt) -> list[Item]:
     """The questions of an attempt, drawn again. Raises QuizError where this version of the bank
     asks something else under the same name: then the attempt cannot go on."""
     made = [bank.make(one.template, one.seed) for one in attempt.asked]
-    if [item.topic for item in made] != list(bank.topics()):
-        raise QuizError("this attempt does not have one question of each topic")
+    if [item.topic for item in made] != plan(attempt.gate):
+        raise QuizError("this attempt does not have the questions of its lesson")
     for item, one in zip(made, attempt.asked, strict=True):
         if item.sign != one.sign or (one.answer and one.answer not in item.keys):
             raise QuizError("the questions have changed since this attempt began")
@@ -65,13 +95,14 @@ def place(attempt: Attempt) -> int:
     return len(attempt.asked)
 
 
-def answer(progress: Progress, index: int, key: str, at: str) -> Progress:
-    """Answer a question of the present attempt. The first answer is the one that counts.
+def answer(progress: Progress, index: int, key: str, at: str, lesson: str = LESSON) -> Progress:
+    """Answer a question of the attempt that a gate stands at. The first answer is the one that
+    counts.
 
     Four right answers complete the lesson. Raises QuizError for a question or an option that is
     not there.
     """
-    attempt = progress.attempt
+    attempt = current(progress, lesson)
     if attempt is None or not 0 <= index < len(attempt.asked):
         raise QuizError("there is no such question in this attempt")
     if attempt.asked[index].answer:
@@ -80,8 +111,11 @@ def answer(progress: Progress, index: int, key: str, at: str) -> Progress:
         raise QuizError("there is no such option in this question")
     asked = list(attempt.asked)
     asked[index] = replace(asked[index], answer=key)
-    attempt = replace(attempt, asked=tuple(asked))
+    answered = replace(attempt, asked=tuple(asked))
     completed = progress.completed
     if all(one.answer == RIGHT for one in asked):
-        completed = {LESSON: at, **completed}
-    return replace(progress, attempt=attempt, completed=completed)
+        completed = {lesson: at, **completed}
+    if attempt is progress.attempt:
+        return replace(progress, attempt=answered, completed=completed)
+    past = tuple(answered if one is attempt else one for one in progress.past)
+    return replace(progress, past=past, completed=completed)

@@ -29,9 +29,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Where the answer can be seen. page: where the run shows most of it. link: parameters of that
-    page; an "own" scenario is still a JSON object here. lines: misconception (or "right") → the
-    product it amounts to. heads: query and KV heads to draw, or None."""
+    """Where the answer can be seen. page: where a run shows most of it, or a page that shows these
+    numbers without one. link: parameters of that page; an "own" scenario is still a JSON object
+    here. lines: misconception (or "right") → the product it amounts to. heads: query and KV heads
+    to draw, or None."""
 
     link: Mapping[str, Any]
     lines: Mapping[str, Line] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from typing import Any
 from quiz.errors import QuizError
 
 SCHEMA = "kv-scope-progress/1"
+FOUR_QUESTIONS = "four-questions"
 MAX_BYTES = 256 * 1024
 MAX_PAST = 50
 MAX_NOTES = 200
@@ -23,6 +24,7 @@ MAX_NOTE_CHARS = 500
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _DATE_OR_NONE = re.compile(rf"({_DATE.pattern})?")
 _ID = re.compile(r"[0-9a-z-]{1,40}")
+_GATE = re.compile(r"[0-9a-z_-]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at the gate. at: when it was drawn."""
+    """One try at a gate. at: when it was drawn. gate: the lesson that it can complete."""
 
     id: str
     at: str
     asked: tuple[Asked, ...]
+    gate: str = FOUR_QUESTIONS
 
     @property
     def done(self) -> bool:
@@ -66,9 +69,9 @@ class Note:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """attempt: the present one, kept when done until the next begins. past: those before, oldest
-    first. completed: lesson → when. begun: page → when something was done there. removed:
-    ids of notes that were taken out, so that a merge does not bring them back. since: what is
-    older was thrown away, for the same reason."""
+    first, with the one that each other gate stands at. completed: lesson → when. begun: page →
+    when something was done there. removed: ids of notes that were taken out, so that a merge does
+    not bring them back. since: what is older was thrown away, for the same reason."""
 
     attempt: Attempt | None = None
     past: tuple[Attempt, ...] = ()
@@ -157,6 +160,7 @@ def _attempt(value: Any) -> Attempt:
         _text(content.get("id"), "attempt.id", _ID),
         _text(content.get("at"), "attempt.at", _DATE),
         asked,
+        _text(content.get("gate", FOUR_QUESTIONS), "attempt.gate", _GATE),
     )
 
 
@@ -205,10 +209,13 @@ def merge(a: Progress, b: Progress) -> Progress:
         key=lambda name: (attempts[name].at, name),
         default=None,
     )
+    ordered = sorted(attempts.values(), key=lambda one: (one.at, one.id))
+    newest = {one.gate: one.id for one in ordered}
     past = [
         one
-        for one in sorted(attempts.values(), key=lambda one: (one.at, one.id))
-        if one.id != current and any(question.answer for question in one.asked)
+        for one in ordered
+        if one.id != current
+        and (newest[one.gate] == one.id or any(question.answer for question in one.asked))
     ]
     removed = sorted({*a.removed, *b.removed})[-MAX_NOTES:]
     return Progress(
@@ -243,11 +250,15 @@ def _notes(all_notes: tuple[Note, ...], removed: set[str], since: str) -> tuple[
 
 def _same(a: Attempt, b: Attempt) -> Attempt:
     """One attempt as two tabs know it."""
-    first, second = sorted((a, b), key=lambda one: [(q.template, q.seed) for q in one.asked])
-    if [(q.template, q.seed) for q in a.asked] != [(q.template, q.seed) for q in b.asked]:
+    first, second = sorted((a, b), key=_what)
+    if _what(a) != _what(b):
         return first  # one id for two different attempts: no file of ours says that
     answered = tuple(
         replace(x, answer=min(filter(None, (x.answer, y.answer)), default=""))
         for x, y in zip(first.asked, second.asked, strict=True)
     )
     return replace(first, asked=answered)
+
+
+def _what(attempt: Attempt) -> tuple[str, list[tuple[str, int]]]:
+    return attempt.gate, [(one.template, one.seed) for one in attempt.asked]

@@ -12,14 +12,15 @@ from typing import Any
 from urllib.parse import urlencode
 
 from core.errors import KVScopeError
-from quiz import bank
+from quiz import bank, gate
 from quiz.items import RIGHT, Item, Proof
 from quiz.progress import Attempt, Progress
-from ui import catalogue, links, runs
+from ui import catalogue, links, nav, quiz_gate, runs
 from ui.lesson import Lesson, load
 
 WORDS = {"right": "right", "wrong": "wrong this time", "now": "you are here", "todo": "to come"}
-PAGES = {"block_pool": "Block pool", "prefill_decode": "Prefill and decode"}
+PLAYERS = ("block_pool", "prefill_decode")
+"""Pages that play a run by its link. A proof on any other page is that page, with its numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,9 @@ class Shown:
 
 
 def run_of(proof: Proof) -> Shown | None:
-    """The run behind an answer; None where it is not on this server."""
+    """The run behind an answer; None where there is none, or not on this server."""
+    if proof.page not in PLAYERS:
+        return None
     asked = dict(proof.link)
     step, block = int(asked.pop("step", 0)), asked.pop("block", None)
     place = {"step": str(step), **({} if block is None else {"block": str(block)})}
@@ -58,15 +61,33 @@ def run_of(proof: Proof) -> Shown | None:
     return Shown(played, step, block, proof.page, {kind: str(value), **place})
 
 
+def address(proof: Proof) -> str:
+    """Of a proof that is a page: where it shows the question's numbers."""
+    query = urlencode(proof.link)
+    return f"{proof.page}?{query}" if query else proof.page
+
+
+def page_title(name: str) -> str:
+    """A page by its name in the navigation. Raises KeyError."""
+    return {place.name: place.title for place in nav.COURSE}[name]
+
+
+def _titles(attempt: Attempt) -> list[str]:
+    """What each question is called: by its topic where each has another."""
+    if attempt.gate == gate.LESSON:
+        return [bank.topics()[name].title for name in gate.plan(attempt.gate)]
+    return [f"Question {i}" for i in range(1, len(attempt.asked) + 1)]
+
+
 def topics(attempt: Attempt, place: int) -> list[dict[str, str]]:
-    """The strip: each topic and how it stands."""
+    """The strip: each question and how it stands."""
     out = []
-    for i, (topic, asked) in enumerate(zip(bank.topics().values(), attempt.asked, strict=True)):
+    for i, (title, asked) in enumerate(zip(_titles(attempt), attempt.asked, strict=True)):
         if asked.answer:
             state = "right" if asked.answer == RIGHT else "wrong"
         else:
             state = "now" if i == place else "todo"
-        out.append({"title": topic.title, "state": state, "word": WORDS[state]})
+        out.append({"title": title, "state": state, "word": WORDS[state]})
     return out
 
 
@@ -75,8 +96,8 @@ def _head(words: Lesson, attempt: Attempt, place: int, *, present: bool) -> dict
         "id": f"{attempt.id} {place}",
         "place": place,
         "present": present,
-        "title": words.title,
-        "lead": words.objective,
+        "title": quiz_gate.title(attempt.gate, words),
+        "lead": words.objective if attempt.gate == gate.LESSON else words["lead"],
         "topics": topics(attempt, place),
     }
 
@@ -139,17 +160,18 @@ def _answered(item: Item, answer: str) -> dict[str, Any]:
 
 
 def _see(item: Item, answer: str, *, playing: bool) -> dict[str, Any]:
-    shown = run_of(item.proof)
+    shown, plays = run_of(item.proof), item.proof.page in PLAYERS
     known = item.proof.lines
     lines = [known[key] for key in dict.fromkeys((answer, RIGHT)) if key in known]
     data: dict[str, Any] = {
-        "say": item.see if shown else load("quiz")["no-run"],
+        "say": item.see if shown or not plays else load("quiz")["no-run"],
         "lines": [
             {"who": one.who, "factors": one.factors, "equals": one.equals, "changed": one.changed}
             for one in lines
         ],
         "heads": None,
         "run": None,
+        "page": None,
     }
     if len(lines) == 2:  # what the misconception changed is also marked in the engine's line
         data["lines"][1]["changed"] = lines[0].changed
@@ -160,10 +182,12 @@ def _see(item: Item, answer: str, *, playing: bool) -> dict[str, Any]:
         data["run"] = {
             "kind": kind,
             "about": about,
-            "page": PAGES[shown.page],
+            "page": page_title(shown.page),
             "href": shown.address,
             "open": playing,
         }
+    elif not plays:
+        data["page"] = {"title": page_title(item.proof.page), "href": address(item.proof)}
     return data
 
 
@@ -173,12 +197,11 @@ def result(
     attempt: Attempt,
     made: list[Item],
     *,
-    lesson: str,
     present: bool,
 ) -> dict[str, Any]:
     """The end of an attempt."""
     right = attempt.right
-    since = progress.completed.get(lesson)
+    since = progress.completed.get(attempt.gate)
     if right == len(made):
         says = words["complete"]
     elif since is not None:
@@ -187,11 +210,11 @@ def result(
         says = words["not-yet"]
     rows = [
         {
-            "title": bank.topics()[item.topic].title,
+            "title": title,
             "good": asked.answer == RIGHT,
             "says": words["row-right"] if asked.answer == RIGHT else item.option(asked.answer).says,
         }
-        for item, asked in zip(made, attempt.asked, strict=True)
+        for title, item, asked in zip(_titles(attempt), made, attempt.asked, strict=True)
     ]
     done = {"right": right, "of": len(made), "complete": right == len(made), "says": says}
     return {

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from core.simulate import verify
 from core.trace.run import read_run
 from quiz import bank, gate
 from quiz.draw import kv
-from quiz.items import RIGHT
+from quiz.items import RIGHT, Proof
 from quiz.progress import Progress
 from tests.app.conftest import Open, text_of
-from ui import lesson, links, nav, quiz_view, runs
+from ui import lesson, links, nav, quiz_gate, quiz_view, runs
+from ui.batching import place as batching
+from ui.claims import place as claims
+from ui.numbers import place as numbers
+from ui.planner import place as planner
+from ui.prefix import place as prefix
+from ui.roofline import place as roofline
+from ui.sizing import place as sizing
 
 AT = "2026-11-30T12:00:00Z"
+READERS = {
+    "kv_sizing": sizing.read,
+    "roofline": roofline.read,
+    "capacity_planner": planner.read,
+    "prefix_cache": prefix.read,
+    "batching": batching.read,
+    "claims_ledger": claims.read,
+    "numbers": numbers.read,
+}
 TEMPLATES = [name for topic in bank.topics().values() for name in topic.templates]
 
 
@@ -51,7 +69,6 @@ def test_a_new_learner_gets_an_attempt(open_page: Open) -> None:
 
 
 def test_an_attempt_of_an_older_bank_is_drawn_again_and_that_is_said(open_page: Open) -> None:
-    from dataclasses import replace
 
     progress = _began()
     assert progress.attempt is not None
@@ -101,30 +118,51 @@ def test_the_result_lists_what_was_wrong() -> None:
     words, attempt = lesson.load("quiz"), progress.attempt
     assert attempt is not None
     made = gate.items(attempt)
-    data = quiz_view.result(words, progress, attempt, made, lesson=gate.LESSON, present=False)
+    data = quiz_view.result(words, progress, attempt, made, present=False)
     assert data["done"]["right"] == 3 and not data["done"]["complete"]
     assert [row["good"] for row in data["done"]["rows"]] == [True, True, False, True]
     assert data["done"]["rows"][2]["says"].startswith("You ")
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_every_proof_is_a_run_that_exists_and_its_link_opens_it(template: str, root: Path) -> None:
-    topic = bank.topic_of(template).id
+def test_every_proof_is_there_and_its_link_opens_it(template: str, root: Path) -> None:
     for seed in range(5):
-        shown = quiz_view.run_of(bank.make(template, seed).proof)
-        assert shown is not None
-        run = shown.played.data()
-        assert 0 <= shown.step < len(run["steps"])
-        if shown.block is not None:
-            assert shown.block < run["header"]["scenario"]["engine"]["num_blocks"]
-        page, _, query = shown.address.partition("?")
-        assert page == ("prefill_decode" if topic == "phases" and "run=" in query else "block_pool")
-        assert (root / "pages" / f"{page}.py").exists() and page in quiz_view.PAGES
-        target, _ = links.read({key: values[0] for key, values in parse_qs(query).items()})
-        assert target.step == shown.step
-        if target.own_text is not None:
-            again = runs.simulate(target.own_text).data()
-            assert [s["events"] for s in again["steps"]] == [s["events"] for s in run["steps"]]
+        proof = bank.make(template, seed).proof
+        assert proof.page in {place.name for place in nav.COURSE}
+        if proof.page in quiz_view.PLAYERS:
+            _plays(proof)
+        else:
+            assert quiz_view.run_of(proof) is None
+            _opens(proof, root)
+
+
+def _plays(proof: Proof) -> None:
+    shown = quiz_view.run_of(proof)
+    assert shown is not None
+    run = shown.played.data()
+    assert 0 <= shown.step < len(run["steps"])
+    if shown.block is not None:
+        assert shown.block < run["header"]["scenario"]["engine"]["num_blocks"]
+    page, _, query = shown.address.partition("?")
+    assert page == proof.page
+    target, _ = links.read({key: values[0] for key, values in parse_qs(query).items()})
+    assert target.step == shown.step
+    if target.own_text is not None:
+        again = runs.simulate(target.own_text).data()
+        assert [s["events"] for s in again["steps"]] == [s["events"] for s in run["steps"]]
+
+
+def _opens(proof: Proof, root: Path) -> None:
+    """A page that reads its address finds all of it there; another takes none."""
+    page, _, query = quiz_view.address(proof).partition("?")
+    read = READERS.get(page)
+    if read is None:
+        assert not query and (root / "lessons" / f"{page}.md").exists()
+    else:
+        params = {key: values[0] for key, values in parse_qs(query).items()}
+        found, refused = read(params)
+        assert refused is None and params.keys() == dict(proof.link).keys()
+        assert found != read({})[0] or not params, "the link says nothing beyond the default"
 
 
 def test_what_the_sentence_says_of_the_engine_is_in_the_recorded_run(root: Path) -> None:
@@ -173,3 +211,64 @@ def test_the_page_opens_without_recorded_runs(
     at.run()
     assert not at.exception
     assert not text_of(at).count("Traceback")
+
+
+def _at_gate(open_page: Open, **params: str) -> AppTest:
+    at = open_page("quiz", **params)
+    at.session_state["kv.progress"] = Progress()
+    return at.run()
+
+
+@pytest.mark.parametrize("name", gate.lessons())
+def test_every_gate_has_a_link(open_page: Open, name: str) -> None:
+    at = _at_gate(open_page, lesson=name)
+    assert not at.exception and not at.warning
+    attempt = at.session_state["kv.progress"].attempt
+    assert attempt.gate == name == at.selectbox(key="quiz.select").value
+    written = at.query_params.get("lesson", gate.LESSON)
+    assert written in (name, [name])
+
+
+@pytest.mark.parametrize("hostile", ["nothing", "", "../../x", "<b>bold</b>", "A" * 5_000])
+def test_a_gate_that_is_not_there_is_one_sentence(open_page: Open, hostile: str) -> None:
+    at = _at_gate(open_page, lesson=hostile)
+    assert not at.exception
+    assert [one.value for one in at.warning] == [
+        "This link's lesson cannot be shown here, so it was left out."
+    ]
+    assert at.session_state["kv.progress"].attempt.gate == gate.LESSON
+    assert "lesson" not in at.query_params
+
+
+def test_choosing_another_gate_and_coming_back_finds_the_same_place(open_page: Open) -> None:
+    at = _at_gate(open_page)
+    progress = gate.answer(at.session_state["kv.progress"], 0, RIGHT, AT)
+    at.session_state["kv.progress"] = progress
+    at.selectbox(key="quiz.select").select("batching").run()
+    assert not at.exception
+    known = at.session_state["kv.progress"]
+    assert known.attempt.gate == "batching" and at.query_params["lesson"] in (
+        "batching",
+        ["batching"],
+    )
+    at.selectbox(key="quiz.select").select(gate.LESSON).run()
+    known = at.session_state["kv.progress"]
+    assert gate.current(known) == progress.attempt
+    assert "lesson" not in at.query_params
+    assert quiz_gate.mark(gate.LESSON, known) == "1 of 4 answered"
+    assert quiz_gate.mark("batching", known) == ""
+
+
+def test_a_lesson_s_result_numbers_its_questions_and_its_mark_says_how_it_went() -> None:
+    progress = gate.start(Progress(), Random(2), AT, "batching")
+    for place, item in enumerate(gate.items(progress.attempt)):
+        key = next(k for k in item.keys if k != RIGHT) if place == 1 else RIGHT
+        progress = gate.answer(progress, place, key, AT, "batching")
+    attempt, words = gate.current(progress, "batching"), lesson.load("quiz")
+    assert attempt is not None
+    data = quiz_view.result(words, progress, attempt, gate.items(attempt), present=False)
+    assert [row["title"] for row in data["done"]["rows"]] == [f"Question {i}" for i in range(1, 5)]
+    assert data["title"] == "Batching" and data["lead"] == words["lead"]
+    assert quiz_gate.mark("batching", progress) == "3 of 4 right"
+    done = replace(progress, completed={"batching": AT})
+    assert quiz_gate.mark("batching", done) == "complete"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from random import Random
 
+import jsonschema_rs
 import pytest
 
 from core.scenario import Scenario
@@ -19,6 +21,7 @@ from quiz.items import RIGHT, Item
 
 TEMPLATES = [name for topic in bank.topics().values() for name in topic.templates]
 SEEDS = range(30)
+FILES = [json.loads(path.read_text("utf-8")) for path in sorted(bank.BANK.glob("*.json"))]
 
 
 def _right(item: Item) -> str:
@@ -31,8 +34,26 @@ def _number(text: str) -> int:
     return int(found.group().replace(",", ""))
 
 
-def test_there_are_four_topics_that_can_always_ask_something_new() -> None:
-    assert list(bank.topics()) == ["phases", "kv-size", "paging", "batching"]
+def test_the_bank_keeps_to_its_schema() -> None:
+    schema = json.loads((bank.BANK.parent / "schema.json").read_text("utf-8"))
+    validator = jsonschema_rs.validator_for(schema)
+    for file in FILES:
+        faults = [f"{one.instance_path}: {one.message}" for one in validator.iter_errors(file)]
+        assert not faults, (file["id"], faults)
+    spoilt = json.loads(json.dumps(FILES[0]))
+    next(iter(spoilt["items"][0]["wrong"].values()))["says"] = "Wrong."
+    assert not validator.is_valid(spoilt)
+
+
+def test_a_topic_is_a_file_and_no_name_comes_twice() -> None:
+    assert {file["id"] for file in FILES} == {path.stem for path in bank.BANK.glob("*.json")}
+    for file in FILES:
+        ids = [item["id"] for item in file["items"]]
+        assert len({*ids}) == len(ids), file["id"]
+
+
+def test_every_topic_can_always_ask_something_new() -> None:
+    assert tuple(bank.topics())[:4] == bank.FOUR == ("phases", "kv-size", "paging", "batching")
     for topic in bank.topics().values():
         assert any(bank.varies(name) for name in topic.templates), topic.id
 
@@ -67,8 +88,6 @@ def test_every_answer_that_is_computed_has_words_and_every_generator_an_item() -
         if "make" in words:
             used.add(words["make"])
         if bank.varies(template):
-            from random import Random
-
             for seed in SEEDS:
                 answers = GENERATORS[words["make"]](Random(seed)).answers
                 assert set(answers) <= {RIGHT, *words["wrong"]}, template
@@ -231,8 +250,7 @@ def test_a_question_that_is_not_there_is_one_sentence() -> None:
 
 def test_the_bank_says_every_text_once() -> None:
     """Two misconceptions of one question never share their words."""
-    content = json.loads(bank.BANK.read_text("utf-8"))
-    for topic in content["topics"]:
+    for topic in FILES:
         for item in topic["items"]:
             says = [said["says"] for said in item["wrong"].values()]
             assert len({*says}) == len(says) >= 3, item["id"]

@@ -18,17 +18,20 @@ ids = st.sampled_from(["a", "b", "c", "d"])
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=12)
 
 
-def _attempt(name: str, answers: list[str]) -> Attempt:
+def _attempt(name: str, answers: list[str], gate: str = "four-questions") -> Attempt:
     """Attempts of one id ask the same at the same time, as ours do."""
     day = ord(name) - ord("a")
     asked = tuple(
         Asked(f"t{i}", day * 10 + i, f"t{i} {day}", answer) for i, answer in enumerate(answers)
     )
-    return Attempt(name, f"2026-11-2{day}T12:00:00Z", asked)
+    return Attempt(name, f"2026-11-2{day}T12:00:00Z", asked, gate)
 
 
 attempts = st.builds(
-    _attempt, ids, st.lists(st.sampled_from(["", "right", "wrong"]), min_size=3, max_size=3)
+    _attempt,
+    ids,
+    st.lists(st.sampled_from(["", "right", "wrong"]), min_size=3, max_size=3),
+    st.sampled_from(["four-questions", "tiers"]),
 )
 notes = st.builds(Note, ids, dates, texts, texts, texts)
 

@@ -34,16 +34,20 @@ function label({ kind, about }) {
   return node;
 }
 
-// To the run: here, below the question, or on the page where it can be changed.
-function ways(run, play) {
-  const link = el("a", "away", icon("out"), run.page);
-  link.href = run.href;
+function away(title, href, what) {
+  const link = el("a", "away", icon("out"), title);
+  link.href = href;
   link.target = "_blank";
   link.rel = "noopener";
-  link.setAttribute("aria-label", `${run.page}: open this run there, in a new tab`);
+  link.setAttribute("aria-label", `${title}: open ${what} there, in a new tab`);
+  return link;
+}
+
+// To the run: here, below the question, or on the page where it can be changed.
+function ways(run, play) {
   const go = button("btn", play, icon("play"), run.open ? "Close the run" : "Play the run here");
   go.setAttribute("aria-expanded", String(run.open));
-  return el("div", "go", go, label(run), link);
+  return el("div", "go", go, label(run), away(run.page, run.href, "this run"));
 }
 
 export function proof(see, play) {
@@ -56,6 +60,7 @@ export function proof(see, play) {
     left.append(lines);
   }
   if (see.run) left.append(ways(see.run, play));
+  if (see.page) left.append(el("div", "go", away(see.page.title, see.page.href, "these numbers")));
   const box = el("section", "panel see", left);
   box.setAttribute("aria-label", "See it happen");
   if (see.heads) box.append(picture(see.heads));
