@@ -53,11 +53,13 @@ def small(plan: Plan) -> Fill | None:
     if d.allocator != "paged" or not plan.batch:
         return None
     whole = -(-d.context // d.block_size)
-    each = min(whole, MOST_BLOCKS)
+    binding = plan.binding if plan.binding in REASONS else "blocks"
+    # A token budget fills over several steps, and a sequence of one block is over before it has.
+    least = 2 if binding == "max_num_batched_tokens" else 1
+    each = max(least, min(whole, MOST_BLOCKS))
     common = min(d.prefix_tokens, d.context - 1) // d.block_size if d.prefix_cache else 0
     shared = min(each - 1, max(1 if common else 0, round(common * each / whole)))
     wanted = min(plan.batch, MOST_SEQUENCES)
-    binding = plan.binding if plan.binding in REASONS else "blocks"
     if binding == "max_num_batched_tokens":  # prompts are too short there to share a block
         shared = 0
     room = wanted if binding == "blocks" else wanted + 2
@@ -74,14 +76,14 @@ def small(plan: Plan) -> Fill | None:
     }
     bounds = _bounds(engine, each * BLOCK, shared * BLOCK)
     predicted = min(bounds.values())
-    least = min(bounds, key=lambda name: bounds[name])
+    binds = min(bounds, key=lambda name: bounds[name])
     scenario = {
         "schema": "scenario/1",
         "name": f"{predicted} fit, one more waits",
         "engine": engine,
         "requests": _requests(predicted + 1, each, shared, binding),
     }
-    return Fill(scenario, predicted, bounds, least, (pool, each, shared))
+    return Fill(scenario, predicted, bounds, binds, (pool, each, shared))
 
 
 def _rest(plan: Plan, own: int) -> int:

@@ -16,19 +16,31 @@ from core.sizing.plan import Plan, plan
 
 Json = dict[str, Any]
 MODELS = ("llama-3-70b", "deepseek-v3", "gemma-3-27b")
-CASES: list[tuple[str, Json]] = [
-    (model, {"context": context, "prefix_tokens": prefix, **more})
-    for model, sizes in zip(MODELS, (8, 8, 2), strict=True)
-    for context in (20, 4096, 8000)
-    for prefix in (0, 16, context // 2, context)
-    for more in (
-        {"tp": sizes},
-        {"tp": sizes, "max_num_seqs": 5},
-        {"tp": sizes, "max_num_batched_tokens": 4, "kv_dtype": "fp8"},
-        {"tp": sizes, "max_num_seqs": 1 << 16, "max_num_batched_tokens": 1 << 14},
-    )
-    if prefix <= context
-] + [("llama-3-70b", {"tp": 1, "weight_dtype": "fp8", "context": 4096, "prefix_tokens": 1024})]
+CASES: list[tuple[str, Json]] = (
+    [
+        (model, {"context": context, "prefix_tokens": prefix, **more})
+        for model, sizes in zip(MODELS, (8, 8, 2), strict=True)
+        for context in (20, 4096, 8000)
+        for prefix in (0, 16, context // 2, context)
+        for more in (
+            {"tp": sizes},
+            {"tp": sizes, "max_num_seqs": 5},
+            {"tp": sizes, "max_num_batched_tokens": 4, "kv_dtype": "fp8"},
+            {"tp": sizes, "max_num_seqs": 1 << 16, "max_num_batched_tokens": 1 << 14},
+        )
+        if prefix <= context
+    ]
+    + [
+        ("llama-3-70b", {"tp": 8, "context": context, **more})
+        for context in (1, 3, 16)  # a sequence of one block
+        for more in (
+            {"max_num_seqs": 5},
+            {"max_num_batched_tokens": 2},
+            {"max_num_batched_tokens": 64},
+        )
+    ]
+    + [("llama-3-70b", {"tp": 1, "weight_dtype": "fp8", "context": 4096, "prefix_tokens": 1024})]
+)
 
 
 def _plan(model: str, more: Json) -> Plan:
