@@ -55,6 +55,7 @@ from core.sizing.roofline import (
 )
 from core.sizing.saturation import batch_to_saturate
 from core.sizing.sharing import beam_saving, cow_bytes, cow_copied_bytes, cow_saving
+from core.sizing.speculation import expected_tokens_per_verify, speculative_speedup
 from core.sizing.step_time import decode_step_time, decode_tokens_per_s, prefill_time
 from core.sizing.tiers import (
     break_even_interval,
@@ -113,6 +114,10 @@ CASES: list[Case] = [
     (prefix_cache_bytes, {"prompts": 5, "tokens": 99, "bytes_per_token": 7, "block_size": 16}),
     (prefix_cache_capacity, {"pool_bytes": 40e9, "tokens": 1000, "bytes_per_token": 163840}),
     (break_even_hit_rate, {"model": LLAMA, "S": 1024, "U": 9, "flops": 2e15, "overhead_s": 1e-4}),
+    (expected_tokens_per_verify, {"acceptance": 0.7, "k": 5}),
+    (expected_tokens_per_verify, {"acceptance": 0.7, "k": 0}),
+    (speculative_speedup, {"acceptance": 0.83, "k": 7, "draft_cost": 0.05}),
+    (speculative_speedup, {"acceptance": 0.5, "k": 3, "draft_cost": 0, "verify_cost": 1.6}),
     (lru_hit_rate, {"documents": 250, "capacity": 200, "ceiling": 0.65}),
     (lru_hit_rate, {"documents": 250, "capacity": 20, "access": "zipf", "ceiling": 0.65}),
     (lru_hit_rate, {"documents": 250, "capacity": 200, "access": "cyclic"}),
