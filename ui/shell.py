@@ -16,7 +16,7 @@ if str(_ROOT) not in sys.path:  # a tool may run this script from elsewhere
 from ui import nav  # noqa: E402
 
 present = st.query_params.get("present") == "1"
-page = st.navigation(nav.sections(), position="hidden" if present else "sidebar")
+page = st.navigation(nav.sections(), position="hidden" if present else "sidebar", expanded=True)
 
 from ui import frame, warm  # noqa: E402
 

@@ -77,11 +77,22 @@ def terms(markdown: str) -> list[str]:
     return [found.group(1).strip() for found in _TERM.finditer(markdown)]
 
 
-def hover(shown: str, said: str, kind: str = "kv-term") -> str:
-    """Text with something to say on hover and focus, as HTML. Both are text and not markup."""
+_SIGNS = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_~$:[]|{}#"})
+"""What Markdown, or Streamlit's kind of it, would take for something else."""
+
+
+def _as_text(said: str) -> str:
+    """Text that stays text within Markdown and HTML."""
+    return html.escape(said).translate(_SIGNS)
+
+
+def hover(shown: str, said: tuple[str, ...], kind: str = "kv-term") -> str:
+    """Text with something to say on hover and focus, as HTML. said: a thought a line; both are
+    text and not markup."""
+    lines = "<br>".join(map(_as_text, said))
     return (
-        f'<span class="{kind}" tabindex="0">{html.escape(shown)}'
-        f'<span class="kv-def" role="tooltip">{html.escape(said)}</span></span>'
+        f'<span class="{kind}" tabindex="0">{_as_text(shown)}'
+        f'<span class="kv-def" role="tooltip">{lines}</span></span>'
     )
 
 
@@ -94,6 +105,6 @@ def marked(markdown: str) -> str:
 
     def element(found: re.Match[str]) -> str:
         term, shown = found.group(1).strip(), (found.group(2) or found.group(1)).strip()
-        return hover(shown, definitions()[term])
+        return hover(shown, (definitions()[term],))
 
     return _TERM.sub(element, markdown)

@@ -12,7 +12,7 @@ from ui.components.reader import reader
 from ui.kit import page, states, store, text, transfer
 from ui.kit.address import Address, sort
 from ui.lesson import Lesson
-from ui.reading import document, way
+from ui.reading import document, values, way
 
 PRESENT_KEY, READ_KEY = "kv-reading-present", "kv-reading"
 
@@ -110,7 +110,7 @@ def _about(name: str) -> str:
 def _part(words: Lesson, part: str) -> None:
     for block in document.blocks(text.pick(words, part, text.level())):
         if isinstance(block, document.Prose):
-            text.draw(block.markdown)
+            text.draw(values.shown(block.markdown, words))
 
 
 def _practice(name: str) -> None:
