@@ -72,7 +72,8 @@ def _sentence(event: Json) -> str:
     return f"{_blocks(event['blocks']).capitalize()} can now be matched by others."
 
 
-def _headline(events: list[Json]) -> tuple[str, str]:
+def headline(events: list[Json]) -> tuple[str, str]:
+    """What a step is about: a word or two, and a sentence."""
     for kind, head in HEADS.items():
         for event in events:
             if event["type"] == kind:
@@ -129,7 +130,7 @@ def _frame(run: Json, record: Json, state: Json, computed: dict[str, int]) -> Js
                 "written": [s for s in range(size) if (block, s) in written],
                 "idle": False,
             }
-    head, text = _headline(record["events"])
+    head, text = headline(record["events"])
     copied = [e for e in record["events"] if e["type"] == "block_copied"]
     return {
         "step": record["step"],

@@ -63,6 +63,15 @@ def known() -> list[str]:
     return [*PLAIN, *(name for _, table in _SCALED for name in table)]
 
 
+def factor(unit: str, how: str) -> Fraction:
+    """Base units in one of `how`: 2³⁰ for B in GiB. Raises ValueLineError where it is no unit of
+    that kind."""
+    for base, table in _SCALED:
+        if base == unit and how in table:
+            return table[how]
+    raise ValueLineError(f"{unit or 'a plain number'} cannot be written as {how}")
+
+
 def written(amount: Amount, how: str = "") -> str:
     """The amount as text. how: what stands after `as`; "" writes the number alone, whole if it is.
 

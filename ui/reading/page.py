@@ -8,11 +8,12 @@ import streamlit as st
 
 from quiz import bank
 from ui import lesson, nav
+from ui.components.lesson_chart import lesson_chart
 from ui.components.reader import reader
 from ui.kit import page, states, store, text, transfer
 from ui.kit.address import Address, sort
 from ui.lesson import Lesson
-from ui.reading import document, values, way
+from ui.reading import charts, document, run_card, values, way
 
 PRESENT_KEY, READ_KEY = "kv-reading-present", "kv-reading"
 
@@ -81,7 +82,7 @@ def _body(name: str, at: str | None, *, present: bool) -> None:
                 _before(name, words)
             for part, _ in headings:
                 with st.container(key=f"kv-sec-{part}"):
-                    _part(words, part)
+                    _part(words, part, present=present)
 
 
 def _before(name: str, words: Lesson) -> None:
@@ -107,10 +108,24 @@ def _about(name: str) -> str:
     return f'<p class="kv-small">{said}</p>'
 
 
-def _part(words: Lesson, part: str) -> None:
-    for block in document.blocks(text.pick(words, part, text.level())):
+def _part(words: Lesson, part: str, *, present: bool) -> None:
+    for index, block in enumerate(document.blocks(text.pick(words, part, text.level()))):
         if isinstance(block, document.Prose):
             text.draw(values.shown(block.markdown, words))
+        elif isinstance(block, document.Chart):
+            _chart(block.name, key=f"chart-{part}-{index}", present=present)
+        else:
+            run_card.draw(block, key=f"kv-run-{part}-{index}")
+
+
+def _chart(name: str, *, key: str, present: bool) -> None:
+    """A chart; where its file is damaged, a sentence in its place."""
+    try:
+        data = charts.data(name)
+    except charts.ChartError as exc:
+        states.empty("This chart cannot be drawn.", str(exc))
+        return
+    lesson_chart({**data, "present": present}, key=key)
 
 
 def _practice(name: str) -> None:

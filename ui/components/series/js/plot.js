@@ -4,7 +4,7 @@ import { clamp, num } from "../../run_player/js/util.js";
 import { ticks } from "../../live_run/js/scales.js";
 import { has, highest, runsOf, spread, stacked, value } from "./values.js";
 
-const STYLES = ["a", "b", "c", "d"];
+const STYLES = ["a", "b", "c", "d", "e", "f"];
 export const styleOf = (line, i) => (STYLES.includes(line.style) ? line.style : STYLES[i % 4]);
 
 export class Plot {

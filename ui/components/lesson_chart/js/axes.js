@@ -1,0 +1,82 @@
+// Where an axis has its ticks, how a value is written beside it, and how a name is broken: pure.
+import { num } from "../../run_player/js/util.js";
+import { ticks } from "../../live_run/js/scales.js";
+
+// Three figures: 0.0366, 41.2, 1,234.
+export function three(v) {
+  if (v === null || v === undefined || !Number.isFinite(v)) return "–";
+  if (Math.abs(v) >= 100) return num(Math.round(v));
+  return String(Number(v.toPrecision(3)));
+}
+
+const isPower = (v) => v > 0 && Number.isInteger(Math.log2(v));
+
+// Ticks from at most `lo` to at least `hi`, on a logarithmic axis; of two where all `values` are
+// powers of two, else 1, 2, 5 or powers of ten, whichever are few enough.
+export function logTicks(lo, hi, values = [], most = 8) {
+  if (values.length > 1 && values.every(isPower)) {
+    const all = [];
+    for (let p = Math.log2(lo); p <= Math.log2(hi) + 1e-9; p++) all.push(2 ** p);
+    const every = Math.ceil(all.length / most);
+    return all.filter((_, i) => (all.length - 1 - i) % every === 0);
+  }
+  for (const steps of [[1, 2, 5], [1, 3], [1]]) {
+    const out = [];
+    for (let p = Math.floor(Math.log10(lo)); p <= Math.ceil(Math.log10(hi)); p++) for (const s of steps) out.push(Number((s * 10 ** p).toPrecision(3)));
+    const first = out.findLastIndex((v) => v <= lo * 1.0001);
+    const last = out.findIndex((v) => v >= hi * 0.9999);
+    const cut = out.slice(Math.max(0, first), last < 0 ? undefined : last + 1);
+    if (cut.length <= most || steps.length === 1) return cut.length > most ? cut.filter((_, i) => i % Math.ceil(cut.length / most) === 0) : cut;
+  }
+  return [lo, hi];
+}
+
+// The same where the axis is linear: from nought, unless all values lie far from it.
+export const linearTicks = (hi) => ticks(hi, 5);
+
+function filled(words, most) {
+  const out = [""];
+  for (const word of words) {
+    const line = out.at(-1);
+    if (line && line.length + 1 + word.length > most) out.push(word);
+    else out[out.length - 1] = line ? `${line} ${word}` : word;
+  }
+  return out;
+}
+
+// A name in as few lines of at most so many letters as it takes, all about as long.
+export function broken(name, most = 22) {
+  const words = name.split(" ");
+  const lines = filled(words, most).length;
+  for (let width = Math.ceil(name.length / lines); width < most; width++) {
+    const made = filled(words, width);
+    if (made.length <= lines) return made;
+  }
+  return filled(words, most);
+}
+
+// Middles of labels of different heights, pushed apart so that none lies on another.
+export function apart(wanted, heights, lo, hi) {
+  const order = wanted.map((y, i) => ({ y, i, h: heights[i] })).sort((a, b) => a.y - b.y || a.i - b.i);
+  let edge = lo;
+  for (const o of order) {
+    o.y = Math.max(o.y, edge + o.h / 2);
+    edge = o.y + o.h / 2;
+  }
+  edge = hi;
+  for (const o of order.toReversed()) {
+    o.y = Math.min(o.y, edge - o.h / 2);
+    edge = o.y - o.h / 2;
+  }
+  const out = [];
+  for (const o of order) out[o.i] = o.y;
+  return out;
+}
+
+const written = (data, i) => `${three(data.x.values[i])}${data.x.unit ? ` ${data.x.unit}` : ""}`;
+
+// "Context 4,096 tokens: one NVMe drive 0.048 s, …"
+export function reading(data, i) {
+  const parts = data.lines.map((line) => `${line.name} ${three(line.values[i])}`);
+  return `${data.x.label} ${written(data, i)}: ${parts.join(", ")}${data.unit ? ` ${data.unit}` : ""}`;
+}
