@@ -32,7 +32,7 @@ from quiz.records import (
     newest,
 )
 
-Dated = TypeVar("Dated", Plan, Standing, Predicted)
+Dated = TypeVar("Dated", bound=Plan | Standing | Predicted)
 
 
 def merge(a: Progress, b: Progress) -> Progress:
@@ -155,7 +155,8 @@ def _latest(
     found: dict[str, Dated] = {}
     for name, one in (*a.items(), *b.items()):
         if one.at >= since:
-            found[name] = max(one, found.get(name, one), key=_order)
+            before = found.get(name)
+            found[name] = one if before is None or _order(one) > _order(before) else before
     kept = sorted(found, key=lambda name: (found[name].at, name))[-most:]
     return {name: found[name] for name in sorted(kept)}
 
