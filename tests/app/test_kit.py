@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from quiz.progress import Note, Progress
-from tests.app.conftest import Open
+from quiz.progress import Note, Predicted, Progress, Source
+from tests.app.conftest import Open, text_of
 from ui.kit import glossary, notebook, text
 from ui.lesson import Lesson
 
+AT = "2026-11-30T12:00:00Z"
 LESSONS = sorted((Path(__file__).parents[2] / "lessons").glob("*.md"))
 
 
@@ -61,17 +62,34 @@ def test_a_definition_is_text_and_not_markup(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_notebook_can_be_taken_away_as_text() -> None:
     notes = (
         Note("a1", "2026-11-30T12:00:00Z", "Block pool", "whole blocks", "You said 8 blocks."),
-        Note("a2", "2026-12-01T12:00:00Z", "Quiz", "KV heads"),
+        Note(
+            "a2",
+            "2026-12-01T12:00:00Z",
+            "Quiz",
+            "KV heads",
+            edited="2026-12-02T12:00:00Z",
+            tags=("kv", "heads"),
+            quote="one head\nof eight",
+            source=Source("quiz", "The four"),
+        ),
     )
     assert notebook.as_text(Progress(notes=notes)).splitlines() == [
         "# Notebook",
         "",
-        "2026-11-30, Block pool",
-        "You said 8 blocks.",
+        "## 2026-11-30, Block pool",
+        "",
+        "*You said 8 blocks.*",
+        "",
         "whole blocks",
         "",
-        "2026-12-01, Quiz",
+        "## 2026-12-01, Quiz, The four, edited 2026-12-02",
+        "",
+        "> one head",
+        "> of eight",
+        "",
         "KV heads",
+        "",
+        "#kv #heads",
     ]
 
 
@@ -109,6 +127,7 @@ def test_what_changed_your_mind_goes_into_the_notebook(open_page: Open) -> None:
     assert note.page == "Block pool"
     assert note.text == "the last block is taken whole"
     assert note.about == "You said 8 blocks, 0 empty slots."
+    assert note.source.place == "block_pool" and "scenario=two-answers" in note.source.query
     assert re.fullmatch(r"[0-9a-f]{16}", note.id)
 
 
@@ -132,7 +151,50 @@ def test_a_note_is_listed_as_text_and_can_be_deleted(open_page: Open) -> None:
     at.button(key="note.a1").click().run()
     assert not at.exception
     assert at.session_state["kv.progress"].notes == ()
-    assert at.session_state["kv.progress"].removed == ("a1",)
+    assert at.session_state["kv.progress"].removed.keys() == {"a1"}
+
+
+def test_what_was_predicted_is_kept_and_stands_there_the_next_time(open_page: Open) -> None:
+    at = open_page("block_pool")
+    at.number_input(key="predict.blocks").set_value(8)
+    at.number_input(key="predict.waste").set_value(0)
+    at.button(key="predict.lock").click().run()
+    known = at.session_state["kv.progress"]
+    ((name, said),) = known.predictions.items()
+    assert (name, said.said) == ("block_pool/predict", {"blocks": 8, "waste": 0})
+
+    later = open_page("block_pool")
+    later.session_state["kv.progress"] = known
+    later.run()
+    assert "You said 8 blocks, 0 empty slots." in text_of(later)
+    later.button(key="predict.afresh").click().run()
+    assert "You said" not in text_of(later)
+    later.number_input(key="predict.blocks").set_value(9)
+    later.number_input(key="predict.waste").set_value(3)
+    later.button(key="predict.lock").click().run()
+    assert not later.exception
+    said = later.session_state["kv.progress"].predictions["block_pool/predict"]
+    assert said.said == {"blocks": 9, "waste": 3}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"blocks": 8}, {"blocks": -8, "waste": 0}, {"blocks": "8", "waste": 0}, {"x": 1}, {}],
+)
+def test_a_prediction_that_the_page_does_not_ask_for_is_asked_again(
+    open_page: Open, said: dict[str, int | str]
+) -> None:
+    at = open_page("block_pool")
+    at.number_input(key="predict.blocks").set_value(8)
+    at.number_input(key="predict.waste").set_value(0)
+    at.button(key="predict.lock").click().run()
+    ask = at.session_state["kv.progress"].predictions["block_pool/predict"].ask
+    for kept in (Predicted(AT, said, ask), Predicted(AT, {"blocks": 8, "waste": 0}, "Other?")):
+        later = open_page("block_pool")
+        later.session_state["kv.progress"] = Progress(predictions={"block_pool/predict": kept})
+        later.run()
+        assert not later.exception
+        assert later.button(key="predict.lock")
 
 
 def test_a_choice_locks_and_a_second_answer_changes_nothing() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -171,28 +170,6 @@ def test_two_tabs_come_together(page: Any, app: App) -> None:
     )
     answers = [one.answer for one in _stored(page).attempt.asked]  # type: ignore[union-attr]
     assert answers[0] == RIGHT and answers[1] not in ("", RIGHT)
-
-
-@pytest.fixture
-def damaged(page: Any, app: App) -> str:
-    text = '{"schema": "kv-scope-progress/9", "future": true}'
-    page.goto(app.url)
-    page.evaluate("text => localStorage.setItem('kv-scope.progress', text)", text)
-    return text
-
-
-def test_what_cannot_be_read_is_left_alone_until_one_says_so(
-    page: Any, app: App, damaged: str
-) -> None:
-    _open(page, app)
-    page.get_by_text("another version").wait_for()
-    page.locator("label.opt").first.click()
-    page.get_by_role("button", name="Lock it in").click()
-    page.locator(".fb").wait_for()
-    assert page.evaluate(STORED) == damaged
-    page.get_by_role("button", name="Start afresh and save over it").click()
-    page.wait_for_function("text => localStorage['kv-scope.progress'] !== text", arg=damaged)
-    assert json.loads(page.evaluate(STORED))["attempt"]["asked"][0]["answer"]
 
 
 def test_a_note_of_another_page_is_in_the_notebook(page: Any, app: App) -> None:

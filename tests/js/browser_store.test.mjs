@@ -8,18 +8,37 @@ const KEY = "doc";
 
 class Storage {
   constructor(text = null) {
-    this.text = text;
+    this.kept = new Map(text === null ? [] : [[KEY, text]]);
     this.writes = 0;
     this.broken = false;
-    this.full = false;
+    this.room = Infinity; // characters, over all keys
   }
-  getItem() {
+  get text() {
+    return this.getItem(KEY);
+  }
+  set text(text) {
+    this.kept.set(KEY, text);
+  }
+  get length() {
     if (this.broken) throw new Error("off");
-    return this.text;
+    return this.kept.size;
+  }
+  key(i) {
+    return [...this.kept.keys()][i];
+  }
+  getItem(key) {
+    if (this.broken) throw new Error("off");
+    return this.kept.get(key) ?? null;
+  }
+  removeItem(key) {
+    if (this.broken) throw new Error("off");
+    this.kept.delete(key);
   }
   setItem(key, text) {
-    if (this.broken || this.full) throw new Error("full");
-    this.text = text;
+    const others = [...this.kept].filter(([name]) => name !== key);
+    const taken = others.reduce((sum, [, kept]) => sum + kept.length, 0);
+    if (this.broken || taken + text.length > this.room) throw new Error("full");
+    this.kept.set(key, text);
     this.writes++;
   }
 }
@@ -117,7 +136,7 @@ test("storage that is off or full is said once, and the page goes on", () => {
   t.call();
   assert.deepEqual([t.last().text, t.last().ok], [null, false]);
   const full = new Storage();
-  full.full = true;
+  full.room = 0;
   const u = tab(full);
   u.call();
   u.take("x");
@@ -134,4 +153,87 @@ test("there is one listener at a time, and none after the component is gone", ()
   assert.equal(t.listeners.size, 1);
   gone();
   assert.equal(t.listeners.size, 0);
+});
+
+test("what fits again is kept again, and that is said", () => {
+  const storage = new Storage();
+  const t = tab(storage);
+  t.call();
+  t.take("short");
+  storage.room = 8;
+  t.call({ text: "much too long" });
+  assert.equal(t.last().ok, false);
+  t.take("much too long, still");
+  assert.equal(storage.text, "short");
+  t.call({ text: "shorter" });
+  assert.equal(storage.text, "shorter");
+  assert.deepEqual([t.last().ok, t.last().text], [true, "shorter"]);
+});
+
+const TO = `${KEY}.damaged.2026-11-30T12:00:00Z`;
+
+test("what cannot be read is moved aside with its time, and a fresh document takes its place", () => {
+  const storage = new Storage("{damaged");
+  const t = tab(storage);
+  t.call();
+  t.call({ text: "fresh", seen: t.last().id, move: { to: TO, text: "{damaged" } });
+  assert.deepEqual([...storage.kept], [[TO, "{damaged"]]);
+  assert.deepEqual([t.last().text, t.last().ok], [null, true]);
+  assert.deepEqual(t.last().copies, [{ key: TO, text: "{damaged" }]);
+  t.take("fresh");
+  assert.deepEqual([storage.text, storage.getItem(TO)], ["fresh", "{damaged"]);
+  t.call({ drop: [TO] });
+  assert.deepEqual([...storage.kept], [[KEY, "fresh"]]);
+});
+
+test("it is moved only while it is what was said to be unreadable", () => {
+  const storage = new Storage("{damaged");
+  const t = tab(storage);
+  t.call();
+  storage.text = "theirs"; // another tab has mended it in the meantime
+  t.call({ text: "fresh", seen: t.last().id, move: { to: TO, text: "{damaged" } });
+  assert.deepEqual([...storage.kept], [[KEY, "theirs"]]);
+  assert.equal(t.last().text, "theirs");
+});
+
+test("two of them need no room at once", () => {
+  const storage = new Storage("{damaged");
+  storage.room = 10;
+  const t = tab(storage);
+  t.call();
+  t.call({ text: "fresh", seen: t.last().id, move: { to: TO, text: "{damaged" } });
+  assert.deepEqual([...storage.kept], [[TO, "{damaged"]]);
+});
+
+test("what finds no room aside stays, is not written over, and nothing goes round in circles", () => {
+  const storage = new Storage("{damaged");
+  const t = tab(storage);
+  t.call();
+  const set = storage.setItem.bind(storage);
+  storage.setItem = (key, text) => {
+    if (key !== KEY || text !== "{damaged") throw new Error("full");
+    set(key, text);
+  };
+  const move = { to: TO, text: "{damaged" };
+  t.call({ text: "fresh", seen: t.last().id, move });
+  assert.deepEqual([t.last().text, t.last().ok], ["{damaged", false]);
+  const said = t.reports.length;
+  t.take("fresh");
+  t.call({ text: "fresh, changed" });
+  assert.deepEqual([[...storage.kept], t.reports.length], [[[KEY, "{damaged"]], said]);
+  storage.setItem = set;
+  t.call({ drop: [KEY] });
+  assert.deepEqual([t.last().text, t.last().ok], [null, true]);
+  t.take("fresh, changed");
+  assert.equal(storage.text, "fresh, changed");
+});
+
+test("only copies of this document can be dropped", () => {
+  const storage = new Storage("mine");
+  storage.kept.set("other", "x");
+  const t = tab(storage);
+  t.call();
+  t.take("mine");
+  t.call({ drop: ["other", KEY] });
+  assert.deepEqual([...storage.kept.keys()], [KEY, "other"]);
 });

@@ -1,6 +1,6 @@
 """A prediction that locks, then reveals: commit first, then see what the engine does.
 
-A reader who only browses can skip it. What is locked stays locked for the session.
+A reader who only browses can skip it. What is locked stays locked, and their browser remembers it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Literal
 
 import streamlit as st
 
+from quiz.progress import MAX_ABOUT_CHARS, Predicted, Progress, now
+from ui import nav
 from ui.kit import notebook, store
 
 Said = dict[str, int | str]
@@ -24,6 +26,9 @@ class Number:
     label: str
     most: int = 999
 
+    def takes(self, value: object) -> bool:
+        return type(value) is int and 0 <= value <= self.most
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -32,6 +37,9 @@ class Choice:
     key: str
     label: str
     options: tuple[str, ...]
+
+    def takes(self, value: object) -> bool:
+        return value in self.options
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +57,40 @@ class Prediction:
         return f"{self.key}.locked{self.suffix}"
 
     @property
+    def name(self) -> str:
+        """Under which the browser remembers it."""
+        return f"{st.session_state.get(nav.HERE, '')}/{self.key}{self.suffix}"
+
+    @property
     def said(self) -> Said | None:
-        """What was locked; None before that."""
+        """What was locked, in this session or before; None until then."""
         found: Said | None = st.session_state.get(self._state)
-        return found
+        return found or self.remembered
+
+    @property
+    def remembered(self) -> Said | None:
+        """What was locked in an earlier session, if this is still what is asked."""
+        known = store.progress()
+        before = None if known is None else known.predictions.get(self.name)
+        if before is None or before.ask != self._asked or self._state in st.session_state:
+            return None
+        fields = {field.key: field for field in self.fields}
+        fits = fields.keys() == before.said.keys() and all(
+            fields[key].takes(value) for key, value in before.said.items()
+        )
+        return before.said if fits and not st.session_state.get(f"{self.key}.anew") else None
+
+    @property
+    def _asked(self) -> str:
+        return self.ask[:MAX_ABOUT_CHARS]
 
     def lock(self) -> None:
         """Lock what stands in the fields. With a field empty nothing happens."""
         values = {f.key: st.session_state.get(f"{self.key}.{f.key}") for f in self.fields}
         if all(value is not None for value in values.values()) and self.said is None:
             st.session_state[self._state] = values
+            said = Predicted(now(), values, self._asked)
+            store.save((store.progress() or Progress()).with_prediction(self.name, said))
             store.begin()
 
     def ask_fields(self, labels: Literal["visible", "collapsed"] = "collapsed") -> None:
@@ -134,9 +166,18 @@ def ways_on(
     label: str = "What changed your mind?",
 ) -> None:
     """The buttons behind a reveal: to the engine, into the notebook, and away."""
+    store.follow()
     st.button(see, icon=":material/play_arrow:", on_click=on_see, key=f"{prediction.key}.see")
     with st.popover(label, icon=":material/edit_note:", key=f"{prediction.key}.mind"):
         notebook.ask(page, about, key=f"{prediction.key}.note", label=label)
+    if prediction.remembered is not None:
+        anew = f"{prediction.key}.anew"
+        st.button(
+            "Predict again",
+            type="tertiary",
+            on_click=lambda: st.session_state.update({anew: True}),
+            key=f"{prediction.key}.afresh",
+        )
     _close_button("Close", prediction.key)
 
 

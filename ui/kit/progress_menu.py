@@ -6,7 +6,8 @@ from __future__ import annotations
 import streamlit as st
 
 from quiz.errors import QuizError
-from quiz.progress import MAX_BYTES, Progress, merge, now, read
+from quiz.progress import MAX_BYTES, Progress, now, read, take_in
+from ui.components.browser_store import Copy
 from ui.kit import notebook, page, states, store
 from ui.lesson import Lesson, load
 
@@ -22,14 +23,16 @@ def _take() -> None:
         return
     try:
         if file.size > MAX_BYTES:
-            raise QuizError(f"this is larger than the {MAX_BYTES // 1024} KiB that it may take")
-        found = read(file.getvalue().decode("utf-8"))
+            raise QuizError(f"this is larger than the {MAX_BYTES // 1024:,} KiB that it may take")
+        changed = take_in(store.progress() or Progress(), read(file.getvalue().decode("utf-8")))
+        if not changed.fits:
+            raise QuizError("together with what is here it is more than a browser keeps safely")
     except UnicodeDecodeError:
         state[_SAID] = ("error", "This file was not taken in: it is not text.")
     except QuizError as exc:
         state[_SAID] = ("error", f"This file was not taken in: {exc}.")
     else:
-        store.save(merge(store.progress() or Progress(), found))
+        store.save(changed)
         state[_SAID] = ("success", load("quiz")["imported"])
 
 
@@ -37,19 +40,54 @@ def _forget() -> None:
     store.save(Progress(since=now()))
 
 
+def notices() -> None:
+    """What the learner should know of how their browser keeps things: that it does not, or that it
+    had something which could not be read."""
+    state, said = store.state(), load("quiz")
+    if state.volatile:
+        states.notice(said["stuck" if state.stuck else "volatile"])
+    for copy in filter(None, (state.stuck, *state.copies)):
+        _aside(copy)
+
+
+def _aside(copy: Copy) -> None:
+    said = load("quiz")
+    try:
+        found = read(copy.text)
+    except QuizError as exc:
+        found = None
+        states.notice(said["aside"].format(when=copy.at[:16].replace("T", " "), why=exc))
+    else:  # a later version can read what an earlier one could not
+        states.notice(said["aside-readable"].format(when=copy.at[:10]))
+
+    def bring_back() -> None:
+        if found is not None:
+            store.save(take_in(store.progress() or Progress(), found))
+            store.let_go(copy)
+
+    with st.container(horizontal=True):
+        name = f"kv-scope-progress-{copy.at.replace(':', '')}.json"
+        st.download_button(
+            "Download it", copy.text, name, on_click="ignore", key=f"aside.get.{copy.key}"
+        )
+        if found is not None:
+            st.button("Take it in", on_click=bring_back, key=f"aside.in.{copy.key}")
+        with st.popover("Delete it", type="tertiary", key=f"aside.sure.{copy.key}"):
+            st.text(said["aside-delete"])
+            st.button(
+                "Delete it for good",
+                on_click=store.let_go,
+                args=(copy,),
+                key=f"aside.drop.{copy.key}",
+            )
+
+
 def draw(words: Lesson) -> None:
     """words: the lesson whose section "kept" says where things are kept."""
-    known, state = store.progress(), store.state()
+    known = store.progress()
     if known is None:
         return
-    if state.volatile:
-        states.notice(load("quiz")["volatile"])
-    if state.unreadable is not None:
-        why, text = state.unreadable
-        states.notice(load("quiz")["unreadable"].format(why=why))
-        with st.container(horizontal=True):
-            st.download_button("Save what is there", text, FILE, on_click="ignore")
-            st.button("Start afresh and save over it", on_click=store.overwrite)
+    notices()
     with st.container(key="kv-kept", horizontal=True, vertical_alignment="center"):
         st.html(f'<p class="kv-small">{words["kept"]}</p>', width="content")
         notes = f"Notebook ({len(known.notes)})"
@@ -81,7 +119,7 @@ def _import() -> None:
         key=_UPLOAD,
         on_change=_take,
         help="It is put together with what is here; nothing is lost.",
-        max_upload_size=1,
+        max_upload_size=MAX_BYTES // 2**20,
     )
     said = st.session_state.get(_SAID)
     if said:

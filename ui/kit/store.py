@@ -9,27 +9,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from quiz.errors import QuizError
-from quiz.progress import Progress, merge, now, read
+from quiz.progress import MAX_BYTES, Progress, merge, now, read
 from ui import nav
-from ui.components.browser_store import browser_store, reported
+from ui.components.browser_store import Copy, Move, aside, browser_store, reported
 
 NAME = "kv-scope.progress"
 _NEW = "kv.progress.new"
 _COMPONENT = "kv-store"
 _SEEN = "kv.progress.seen"
 _STATE = "kv.progress.state"
-_GIVEN_UP = "kv.progress.given_up"
+_MOVE = "kv.progress.move"
+_DROP = "kv.progress.drop"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """volatile: this browser keeps nothing. unreadable: what it has kept cannot be read, with the
-    reason; it is not written over until the learner says so."""
+    """volatile: this browser keeps nothing of this session. copies: what could not be read and was
+    put aside under a name of its own. stuck: the same, where there was no room to put it aside: it
+    lies where it was, and nothing is written over it."""
 
     volatile: bool = False
-    unreadable: tuple[str, str] | None = None  # the reason, the text
+    copies: tuple[Copy, ...] = ()
+    stuck: Copy | None = None
 
 
 def progress() -> Progress | None:
@@ -45,9 +49,9 @@ def state() -> State:
 
 def save(changed: Progress) -> None:
     """Take over a change. It reaches the browser at the next `keep`."""
-    before = nav.marks(progress())
+    before = (nav.marks(progress()), _predicted_here())
     st.session_state[nav.PROGRESS] = changed
-    if nav.marks(changed) != before:
+    if (nav.marks(changed), _predicted_here()) != before:
         st.session_state[_NEW] = True
 
 
@@ -59,9 +63,11 @@ def begin() -> None:
 
 
 def follow() -> None:
-    """First in a fragment whose widgets save: where that changes a mark of the navigation, the
-    whole page is drawn again, and the browser gets it."""
-    if st.session_state.pop(_NEW, False):
+    """First in a fragment whose widgets save: where that changes a mark of the navigation or a
+    prediction, the whole page is drawn again, and the browser gets it."""
+    context = get_script_run_ctx()
+    alone = context is not None and bool(context.fragment_ids_this_run)
+    if alone and st.session_state.pop(_NEW, False):
         st.rerun(scope="app")
 
 
@@ -72,24 +78,44 @@ def _receive() -> bool:
         return False
     st.session_state[_SEEN] = report.id
     known, before = progress(), (progress(), state())
-    unreadable = None
-    if report.text is not None and report.text != st.session_state.get(_GIVEN_UP):
+    stuck = None
+    if report.text is not None:
         try:
             stored = read(report.text)
             known = stored if known is None else merge(known, stored)
-        except QuizError as exc:
-            unreadable = (str(exc), report.text)
-    st.session_state[_STATE] = State(not report.ok, unreadable)
+        except QuizError:
+            move: Move | None = st.session_state.get(_MOVE)
+            if move is None or move.text != report.text:
+                move = Move(aside(NAME, now()), report.text)
+            st.session_state[_MOVE] = move
+            if not report.ok:  # it was tried before, and there was no room
+                stuck = Copy(move.to, report.text)
+    st.session_state[_STATE] = State(not report.ok, report.copies, stuck)
     save(known or Progress())
     return before != (progress(), state())
 
 
-def overwrite() -> None:
-    """Let go of what the browser has and could not be read."""
-    unreadable = state().unreadable
-    if unreadable is not None:  # it may be reported again before it is written over
-        st.session_state[_GIVEN_UP] = unreadable[1]
-    st.session_state[_STATE] = State(state().volatile)
+def let_go(copy: Copy) -> None:
+    """Have the browser forget what could not be read."""
+    known = state()
+    name = NAME if copy == known.stuck else copy.key
+    st.session_state.setdefault(_DROP, []).append(name)
+    kept = tuple(one for one in known.copies if one != copy)
+    stuck = None if copy == known.stuck else known.stuck
+    st.session_state[_STATE] = State(known.volatile and stuck is not None, kept, stuck)
+
+
+def _text() -> str | None:
+    """What the browser is to keep; None for what it already has."""
+    known = progress()
+    if known is None:
+        return None
+    text = known.to_json()
+    if len(text.encode("utf-8")) <= MAX_BYTES:
+        return text
+    # Two tabs can come to this, each with half of it. What could not be read again is not written.
+    st.session_state[_STATE] = State(True, state().copies, state().stuck)
+    return None
 
 
 @st.fragment
@@ -98,14 +124,26 @@ def keep(*, redraw: bool) -> None:
 
     redraw: whether the page shows any of it, and so is drawn again when the browser has news. A
     fragment: other pages are left alone, even while their visitor has a list open, unless a mark
-    of the navigation changes.
+    of the navigation changes or the browser remembers what was predicted there.
     """
-    before = nav.marks(progress())
+    before, predicted = nav.marks(progress()), _predicted_here()
     news = _receive()
     st.session_state.pop(_NEW, None)  # all of it is handed over here
-    known = progress()
-    blocked = state().unreadable is not None
-    text = None if known is None or blocked else known.to_json()
-    browser_store(NAME, text, st.session_state.get(_SEEN), key=_COMPONENT)
-    if news and (redraw or nav.marks(known) != before):
+    browser_store(
+        NAME,
+        _text(),
+        st.session_state.get(_SEEN),
+        key=_COMPONENT,
+        move=st.session_state.get(_MOVE),
+        drop=st.session_state.get(_DROP, ()),
+    )
+    changed = nav.marks(progress()) != before or _predicted_here() != predicted
+    if news and (redraw or changed):
         st.rerun(scope="app")
+
+
+def _predicted_here() -> list[tuple[str, str]]:
+    known, here = progress() or Progress(), st.session_state.get(nav.HERE)
+    return [
+        (name, one.at) for name, one in known.predictions.items() if name.startswith(f"{here}/")
+    ]

@@ -1,6 +1,7 @@
 // One question of the gate, or its result. All that is decided is decided in Python; the right
 // answer is not in `data` before an answer is locked in.
 import { button, el, icon } from "./dom.js";
+import { feedback } from "./feedback.js";
 import { answered, choices } from "./options.js";
 import { proof } from "./proof.js";
 import { strip } from "./strip.js";
@@ -10,16 +11,6 @@ const kept = new WeakMap();
 function head(data) {
   const title = el("div", "title", el("h1", "", data.title), el("p", "lead", data.lead));
   return el("header", "head", title, strip(data.topics));
-}
-
-function feedback(data) {
-  const { good, says, fact, also } = data.answered;
-  const box = el("div", `fb ${good ? "good" : "bad"}`);
-  const said = el("h3", "", icon(good ? "check" : "cross"), el("span", "", says));
-  said.tabIndex = -1;
-  box.append(said, el("p", "", fact));
-  if (also) box.append(el("p", "muted", also));
-  return box;
 }
 
 function question(data, state, send) {
