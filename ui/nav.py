@@ -44,6 +44,7 @@ COURSE = (
     Place("capacity_planner", "Capacity planner", "Decide"),
     Place("claims_ledger", "Claims ledger", "Decide"),
     Place("numbers", "Numbers to know", "Decide"),
+    Place("exercises", "Exercises", "Decide"),
     Place("quiz", "Quiz", "Keep", mastery="four-questions"),
 )
 """In the order of the sidebar. One more line here is one more page, everywhere."""
