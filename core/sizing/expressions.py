@@ -48,6 +48,12 @@ class Call:
     inputs: Mapping[str, Any]
     result: Result
 
+    @property
+    def text(self) -> str:
+        """As it stands in the text of a value."""
+        shown = ", ".join(f"{key}={_shown(value)}" for key, value in self.inputs.items())
+        return f"{self.function}({shown})"
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -122,9 +128,9 @@ def _called(expression: dict[str, Any], call: Evaluate, path: str, depth: int) -
         result = call(name, inputs)
     except SizingError as error:
         raise SizingError(".".join(filter(None, (path, error.path))), error.message) from None
-    shown = ", ".join(f"{key}={_shown(value)}" for key, value in inputs.items())
     exact = None if result.value is None else _exact(result.value, path)
-    return Value(exact, f"{name}({shown})", (*calls, Call(name, inputs, result)))
+    made = Call(name, inputs, result)
+    return Value(exact, made.text, (*calls, made))
 
 
 def _over_list(operator: str, operands: object, call: Evaluate, path: str, depth: int) -> Value:

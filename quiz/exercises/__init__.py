@@ -1,0 +1,1 @@
+"""Exercises whose numbers are entered with units, diagnosed, and derived by the sizing library."""

@@ -1,0 +1,1 @@
+"""The page of exercises: what is asked, what was answered, its link."""
