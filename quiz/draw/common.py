@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from core.sizing import calls, catalog
+from core.sizing import calls, catalog, gpus
 from core.sizing.geometry import KVHeads, ModelSpec
 from core.sizing.result import Number
 from quiz.items import Answer
@@ -42,6 +43,11 @@ def title(model: str) -> str:
     return catalog.entries()[model].title
 
 
+def gpu_title(gpu: str) -> str:
+    """As people call it: without its maker and what stands in brackets."""
+    return gpus.get(gpu).title.split(" (")[0].split(" ", 1)[1]
+
+
 def geometry(model: str) -> dict[str, int]:
     """Layers, heads, KV heads, head dimension and hidden size of a model whose layers are alike."""
     fields = catalog.get(model).fields
@@ -70,15 +76,13 @@ def whole(value: Number) -> str:
 
 
 def binary(value: Number) -> str:
-    """A size in KiB, MiB or GiB: exact where it is, else to three digits."""
+    """A size in KiB, MiB or GiB, to three digits."""
     scaled, unit = float(value), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if scaled < 1024 or unit == "TiB":
             break
         scaled /= 1024
-    if scaled == int(scaled):
-        return f"{int(scaled):,} {unit}"
-    return f"{scaled:,.2f} {unit}" if scaled < 100 else f"{scaled:,.1f} {unit}"
+    return f"{scaled:.0f} B" if unit == "B" else f"{three(scaled)} {unit}"
 
 
 def size(value: Number) -> Answer:
@@ -86,13 +90,35 @@ def size(value: Number) -> Answer:
     return Answer(f"{whole(value)} B", binary(value))
 
 
+def three(value: Number) -> str:
+    """A number with three digits: 0.0162, 4.87, 98.6; from 100 on whole."""
+    number = float(value)
+    if number >= 100:
+        return f"{number:,.0f}"
+    places = 1 if number >= 10 else 2 if number >= 1 else 3 if number >= 0.1 else 4
+    return f"{number:.{places}f}"
+
+
 def ms(seconds: Number) -> str:
     """A time with three digits: 0.0162 ms, 4.87 ms, 98.6 ms."""
-    value = 1000 * float(seconds)
-    if value >= 100:
-        return f"{value:,.0f} ms"
-    places = 1 if value >= 10 else 2 if value >= 1 else 3 if value >= 0.1 else 4
-    return f"{value:.{places}f} ms"
+    return f"{three(1000 * float(seconds))} ms"
+
+
+def gb(value: Number) -> str:
+    """Bytes in decimal units with three digits."""
+    return f"{three(float(value) / 1e9)} GB"
+
+
+def alike(values: Mapping[str, Number], unit: str = "") -> dict[str, Answer]:
+    """Answers to as many decimals each: none where all are whole, else one. unit: behind each."""
+    places = 0 if all(float(value).is_integer() for value in values.values()) else 1
+    tail = f" {unit}" if unit else ""
+    return {key: Answer(f"{float(value):,.{places}f}{tail}") for key, value in values.items()}
+
+
+def times(value: Number) -> Answer:
+    """How many times as much, to two places."""
+    return Answer(f"{float(value):,.2f} ×")
 
 
 def percent(share: Number) -> str:

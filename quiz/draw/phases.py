@@ -11,6 +11,7 @@ from quiz.draw.common import (
     calc,
     counted,
     geometry,
+    gpu_title,
     grouped_models,
     misread,
     ms,
@@ -111,13 +112,13 @@ def compute_bound_batch(rng: Random) -> Drawn:
     }
     return Drawn(
         values={
-            "gpu": spec.title,
+            "gpu": gpu_title(gpu),
             "right": whole(sequences["right"]),
             "ridge": f"{calc('ridge_point', gpu=gpu):.0f}",
         },
         answers={key: Answer(counted(int(value), "sequence")) for key, value in sequences.items()},
         sign=gpu,
-        drawn=spec.title,
+        drawn=gpu_title(gpu),
         given=(
             f"memory {spec.bandwidth / 1e12:.3g} TB/s",
             f"dense BF16 {spec.peaks['bf16'] / 1e12:,.4g} TFLOP/s",
@@ -152,9 +153,9 @@ def intensity(rng: Random) -> Drawn:
             "kv": shape["n_kv_heads"],
             "group": shape["n_heads"] // shape["n_kv_heads"],
             "bytes": counted(1 if dtype == "fp8" else 2, "byte"),
-            "right": f"{rates['right']:,.4g}",
+            "right": f"{rates['right']:,g}",
         },
-        answers={key: Answer(f"{value:,.4g} FLOP/B") for key, value in rates.items()},
+        answers={key: Answer(f"{value:,.1f} FLOP/B") for key, value in rates.items()},
         sign=f"{model} {dtype} {batch}",
         drawn=title(model),
         given=(

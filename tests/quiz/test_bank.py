@@ -132,8 +132,8 @@ def test_the_named_question_of_the_course_has_its_known_answers() -> None:
         RIGHT: "320 KiB",
         "query_heads": "2.50 MiB",
         "keys_only": "160 KiB",
-        "one_layer": "4 KiB",
-        "one_kv_head": "40 KiB",
+        "one_layer": "4.00 KiB",
+        "one_kv_head": "40.0 KiB",
     }
 
 
@@ -172,7 +172,7 @@ def test_attention_s_intensity_is_the_group_s_whatever_the_batch() -> None:
         }
         for option in item.options:
             if option.key in expected:
-                assert option.text == f"{expected[option.key]:,.4g} FLOP/B", (seed, option.key)
+                assert option.text == f"{expected[option.key]:,.1f} FLOP/B", (seed, option.key)
 
 
 def _own(item: Item) -> dict:
