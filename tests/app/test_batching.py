@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from core.scenario import Scenario
 from core.simulate import simulate
+from core.sizing import calls
 from core.trace.lives import read
 from core.trace.serving_metrics import Clock, goodput, in_us, serving, step_us
 from tests.app.conftest import Open, text_of
@@ -334,6 +335,13 @@ def test_every_section_and_term_of_the_lesson_exists(root: Path) -> None:
     for text in LESSON.sections.values():
         for term in glossary.terms(text):
             assert term in glossary.definitions(), term
+
+
+def test_the_full_text_states_what_the_library_computes() -> None:
+    inputs = {"model": "llama-3.1-70b", "tokens": 65536, "gpu": "h100-sxm5", "n_gpu": 8}
+    long = calls.call("prefill_time", {**inputs, "dtype": "bf16", "mfu": 0.5}).result.value
+    assert f"{long:.2f} s" in LESSON["words.full"]
+    assert f"{40 / 2000 * 1000:.0f} ms" in LESSON["words.full"]
 
 
 def test_the_code_shown_is_there(root: Path) -> None:

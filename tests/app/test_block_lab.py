@@ -15,6 +15,7 @@ from core.errors import KVScopeError
 from core.pool_studies import BLOCK_SIZES
 from core.scenario import Scenario
 from core.simulate import simulate
+from core.sizing import calls
 from tests.app.conftest import Open, text_of
 from ui import catalogue, choice, forms, lesson, links, runs
 from ui.block_lab import allocators, copies, hand, sizes
@@ -387,3 +388,26 @@ def test_a_scenario_of_a_million_blocks_runs_in_the_worker(monkeypatch: Any) -> 
     assert isinstance(scenario, Scenario) and scenario.engine.num_blocks == 1_048_576
     most = max(r["usage"]["in_use"] for r in played.data()["steps"])
     assert 0.02 < most / 1_048_576 < 0.05, "fewer than five of a hundred"
+
+
+def computed(function: str, **inputs: Any) -> float:
+    value = calls.call(function, inputs).result.value
+    assert value is not None
+    return float(value)
+
+
+def test_the_full_text_states_what_the_library_computes() -> None:
+    """What a block weighs and what beams share, recomputed."""
+    words = lesson.load("block_pool").sections["words.full"]
+    model = {"model": "llama-3-70b", "dtype": "fp8", "block_size": 16}
+    layer, whole = computed("block_bytes", scope="layer", **model), computed("block_bytes", **model)
+    blocks = computed("num_blocks", pool_bytes=40 * 2**30, **model)
+    for text in (
+        f"{layer / 2**10:.0f} KiB in one layer",
+        f"{whole / 2**20:.1f} MiB in all {whole / layer:.0f}",
+        f"{blocks:,.0f} blocks",
+        f"{40 * 2**30 / layer:,.0f}",
+        f"{100 * computed('cow_saving', prefix=512, suffix=100, n=4):.1f} % less",
+        f"{100 * computed('cow_saving', prefix=512, suffix=100, n=4, block_size=16):.1f} % less",
+    ):
+        assert text in words, text

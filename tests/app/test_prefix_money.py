@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.sizing import catalog, prefix
+from core.sizing import calls, catalog, prefix
 from ui import lesson
 from ui.prefix import economics, evict, money, pairs
 
@@ -144,3 +144,22 @@ def test_the_next_miss_is_told_from_the_run(take: int, found: int) -> None:
     said = evict.leaf_sentence(pair, take)
     assert pair.lookups[-1].hit_blocks == found
     assert (f"B finds **{found}** of 7" in said) == (found < 7)
+
+
+def test_the_full_text_states_what_the_library_computes() -> None:
+    """What a hit saves, what the mean saves, and the bytes of a working set."""
+    words = WORDS["words.full"]
+    ratio = {
+        h: calls.call("prefill_token_ratio", {"S": 1024, "U": 128, "h": h}).result.value
+        for h in (1.0, 0.8)
+    }
+    per_token = calls.call("kv_bytes_per_token", {"model": "llama-3-70b", "dtype": "fp8"})
+    inputs = {"prompts": 50, "tokens": 1024, "bytes_per_token": per_token.result.value}
+    size = calls.call("prefix_cache_bytes", inputs).result.value
+    assert size is not None
+    for text in (
+        f"{ratio[1.0]:.0f} times fewer prompt tokens",
+        f"{ratio[0.8]:.2f} times fewer",
+        f"{size / 2**30:.2f} GiB ({size / 1e9:.2f} GB)",
+    ):
+        assert text in words, text
