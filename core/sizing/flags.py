@@ -13,11 +13,23 @@ from typing import Final
 
 from core.sizing.errors import SizingError
 from core.sizing.plan import Plan
+from core.sizing.stored import CHECKPOINT
 
 ENGINES: Final = ("vllm", "sglang")
-_KV: Final = {"bf16": "auto", "fp16": "auto", "fp8": "fp8"}
+_KV: Final = {
+    "bf16": "auto",
+    "fp16": "auto",
+    "fp8": "fp8",
+    "fp8_per_token_head": "fp8_per_token_head",
+    "int8_per_token_head": "int8_per_token_head",
+    "int4_per_token_head": "int4_per_token_head",
+}
 _SGLANG_KV: Final = {"bf16": "auto", "fp16": "auto", "fp8": "fp8_e4m3"}
-_QUANTIZED: Final = {"fp8": "fp8", "int4": "awq"}
+_ON_LOADING: Final = ("fp8",)
+"""Formats that both engines make themselves from a checkpoint in 16 bits. Any other is read from
+the checkpoint, which says how it is quantised: naming it here can only choose a slower kernel."""
+MACHINE_GPUS: Final = 8
+"""GPUs that one machine usually has: a command starts the processes of one machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +68,47 @@ def command(plan: Plan, engine: str, model: str) -> Command:
 
 def _common(plan: Plan) -> list[str]:
     d, notes = plan.deployment, []
-    notes.append(f"{plan.streams.value:,} sequences of {d.context:,} tokens on {d.gpus} GPUs")
+    gpus = "1 GPU" if d.gpus == 1 else f"{d.gpus:,} GPUs"
+    notes.append(f"{plan.streams.value:,} sequences of {d.context:,} tokens on {gpus}")
+    limit = plan.model.max_position
+    if limit is not None and d.context > limit:
+        notes.append(
+            f"the model was made for {limit:,} tokens: both engines refuse {d.context:,} unless "
+            "told how its positions are to be scaled"
+        )
     if d.allocator == "contiguous":
         notes.append("both engines page: no option reserves contiguously, as the plan does")
+    if d.block_size % 16:
+        notes.append(
+            f"blocks of {d.block_size} tokens: most attention kernels take multiples of 16 alone"
+        )
+    if d.gpus > MACHINE_GPUS:
+        one = d.tp * d.pp
+        notes.append(
+            f"more GPUs than a machine of {MACHINE_GPUS} has: "
+            + (
+                "a replica over several machines needs their addresses besides"
+                if one > MACHINE_GPUS
+                else f"start {d.dp:,} replicas of {one} each, without the option for data "
+                "parallelism, behind a router"
+            )
+        )
     main = d.stored().main.name
-    if main == "int4":
-        notes.append("4-bit weights need a checkpoint quantised so: put its name for the model")
-    if main not in ("bf16", "fp16", *_QUANTIZED):
-        notes.append(f"weights are counted in {main}: give a checkpoint that is stored so")
+    if d.weight_dtype != CHECKPOINT and main not in ("bf16", "fp16", *_ON_LOADING):
+        notes.append(f"weights in {main}: put the name of a checkpoint that is stored so")
     return notes
+
+
+def _default_cache(plan: Plan) -> str:
+    return (
+        f"no --kv-cache-dtype for {_cache(plan)}: the engine keeps its own format, of another "
+        "size, and so not the planned number of sequences"
+    )
+
+
+def _seqs(plan: Plan) -> int:
+    """Sequences of a step. Each takes a token of it, and vLLM refuses more of them than tokens."""
+    return min(plan.deployment.max_num_seqs, plan.deployment.max_num_batched_tokens)
 
 
 def _vllm(plan: Plan, model: str) -> tuple[list[str], list[str]]:
@@ -76,12 +120,14 @@ def _vllm(plan: Plan, model: str) -> tuple[list[str], list[str]]:
         words += ["--data-parallel-size", str(d.dp)]
     words += ["--max-model-len", str(d.context)]
     words += ["--gpu-memory-utilization", _share(d.gpu_memory_utilization)]
-    words += ["--max-num-seqs", str(d.max_num_seqs)]
+    words += ["--max-num-seqs", str(_seqs(plan))]
     words += ["--max-num-batched-tokens", str(d.max_num_batched_tokens)]
     words += ["--block-size", str(d.block_size)]
     kv = _KV.get(_cache(plan))
     if kv is None:
-        notes.append(f"no --kv-cache-dtype for {_cache(plan)}: the engine's default is left")
+        notes.append(_default_cache(plan))
+    elif kv.endswith("_per_token_head"):
+        notes.append(f"--kv-cache-dtype {kv}: since 2026, with the Triton attention backend")
     words += ["--kv-cache-dtype", kv or "auto"]
     words.append("--enable-prefix-caching" if d.prefix_cache else "--no-enable-prefix-caching")
     return words + _quantization(plan), notes
@@ -96,12 +142,12 @@ def _sglang(plan: Plan, model: str) -> tuple[list[str], list[str]]:
         words += ["--dp", str(d.dp)]
     words += ["--context-length", str(d.context)]
     words += ["--mem-fraction-static", _share(static_share(plan))]
-    words += ["--max-running-requests", str(d.max_num_seqs)]
+    words += ["--max-running-requests", str(_seqs(plan))]
     words += ["--chunked-prefill-size", str(d.max_num_batched_tokens)]
     words += ["--page-size", str(d.block_size)]
     kv = _SGLANG_KV.get(_cache(plan))
     if kv is None:
-        notes.append(f"no --kv-cache-dtype for {_cache(plan)}: the engine's default is left")
+        notes.append(_default_cache(plan))
     words += ["--kv-cache-dtype", kv or "auto"]
     if not d.prefix_cache:
         words.append("--disable-radix-cache")
@@ -122,8 +168,10 @@ def static_share(plan: Plan) -> float:
 
 
 def _quantization(plan: Plan) -> list[str]:
-    name = _QUANTIZED.get(plan.deployment.stored().main.name)
-    return [] if name is None else ["--quantization", name]
+    d = plan.deployment
+    name = d.stored().main.name
+    made = d.weight_dtype != CHECKPOINT and name in _ON_LOADING
+    return ["--quantization", name] if made else []
 
 
 def _share(value: float) -> str:

@@ -221,6 +221,7 @@ def test_files_open(at: Place) -> None:
     assert named["streams"]["derivation"]["steps"]
     report = files.as_report(done)
     assert report.startswith("# Capacity plan") and "{" not in report
+    assert not re.search(r"\.\d*[1-9]\d{4}", report), "no more digits than one reads"
     assert len(report.splitlines()) < 90  # a page
     for engine in ("vllm", "sglang"):
         text = files.as_flags(done, engine)
@@ -236,6 +237,22 @@ def test_a_plan_that_holds_nothing_still_gives_files() -> None:
     assert "# Capacity plan" in files.as_report(done)
     assert json.loads(files.as_json(done))["design"]["gpus"] == 0
     assert trial.tried(Place(tp=1, w="bf16")) is None
+
+
+def test_a_model_that_nobody_publishes_is_not_named_as_if_one_could_load_it() -> None:
+    text = files.as_flags(figures.planned(EXAMPLES["forty"][1]), "vllm")
+    assert text.splitlines()[0] == "# custom-40b is published nowhere: put the path of yours for it"
+    assert "published nowhere" not in files.as_flags(figures.planned(DEFAULT), "vllm")
+
+
+@pytest.mark.parametrize(
+    ("change", "cached"),
+    [({}, 1024), ({"sys": 8}, 0), ({"sys": 4096}, 4080), ({"p": 1000}, 992), ({"sys": 0}, 0)],
+)
+def test_what_the_cache_has_is_counted_in_whole_blocks(change: Json, cached: int) -> None:
+    done = figures.planned(replace(DEFAULT, **change))
+    assert figures.cached_tokens(done.plan) == bench.of(done)["answer"]["cached"] == cached
+    assert (done.plan.prefill_hit is None) == (not cached)
 
 
 # -- the link

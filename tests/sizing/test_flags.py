@@ -31,7 +31,8 @@ def vllm() -> argparse.ArgumentParser:
         p.add_argument(f"--{name}", type=int)
     p.add_argument("--block-size", type=int, choices=(1, 8, 16, 32, 64, 128))
     p.add_argument("--gpu-memory-utilization", type=float)
-    p.add_argument("--kv-cache-dtype", choices=("auto", "fp8", "fp8_e4m3", "fp8_e5m2"))
+    scaled = (f"{name}_per_token_head" for name in ("int4", "int8", "fp8"))
+    p.add_argument("--kv-cache-dtype", choices=("auto", "fp8", "fp8_e4m3", "fp8_e5m2", *scaled))
     p.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction)
     p.add_argument("--quantization", choices=("awq", "fp8", "gptq"))
     return p
@@ -83,14 +84,57 @@ def test_sglang_leaves_the_pool_that_the_plan_counts() -> None:
 
 @pytest.mark.parametrize("engine", flags.ENGINES)
 def test_what_an_engine_has_no_option_for_is_a_note(engine: str) -> None:
-    made = flags.command(_plan(kv_dtype="int4_per_token_head"), engine, "m")
-    assert any("int4_per_token_head" in note for note in made.notes)
+    made = flags.command(_plan(kv_dtype="fp32"), engine, "m")
+    assert any("fp32" in note and "planned number" in note for note in made.notes)
     assert parsed(made.text(), engine).kv_cache_dtype == "auto"
     awq = flags.command(_plan(weight_dtype="int4"), engine, "m")
-    assert parsed(awq.text(), engine).quantization == "awq"
-    assert any("quantised" in note for note in awq.notes)
+    assert parsed(awq.text(), engine).quantization is None, "named, it would choose a slow kernel"
+    assert any("int4" in note and "checkpoint" in note for note in awq.notes)
     plain = flags.command(_plan(weight_dtype="bf16", kv_dtype="bf16"), engine, "m")
     assert parsed(plain.text(), engine).quantization is None
+
+
+def test_scales_a_head_are_a_format_of_one_engine_and_a_note_of_the_other() -> None:
+    made = _plan(kv_dtype="int8_per_token_head")
+    ours = flags.command(made, "vllm", "m")
+    assert parsed(ours.text(), "vllm").kv_cache_dtype == "int8_per_token_head"
+    theirs = flags.command(made, "sglang", "m")
+    assert parsed(theirs.text(), "sglang").kv_cache_dtype == "auto"
+    assert any("int8_per_token_head" in note for note in theirs.notes)
+
+
+@pytest.mark.parametrize("engine", flags.ENGINES)
+def test_a_published_checkpoint_says_itself_how_it_is_stored(engine: str) -> None:
+    for model, tp in (("deepseek-v3", 8), ("gpt-oss-120b", 2)):
+        made = plan(Deployment(catalog.get(model), gpus.get("h200-sxm"), tp=tp, context=4096))
+        found = flags.command(made, engine, "m")
+        assert parsed(found.text(), engine).quantization is None
+        assert not any("checkpoint" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("engine", flags.ENGINES)
+def test_a_budget_below_max_num_seqs_is_the_limit_of_both(engine: str) -> None:
+    made = flags.command(_plan(max_num_batched_tokens=100), engine, "m")
+    got = parsed(made.text(), engine)
+    assert (got.max_num_seqs if engine == "vllm" else got.max_running_requests) == 100
+
+
+@pytest.mark.parametrize("engine", flags.ENGINES)
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"tp": 8, "context": 16_384, "prefix_tokens": 0}, "made for 8,192 tokens"),
+        ({"block_size": 5}, "multiples of 16"),
+        ({"dp": 5}, "start 5 replicas of 2 each"),
+        ({"tp": 16}, "over several machines"),
+    ],
+)
+def test_what_would_not_start_is_said_above_it(engine: str, more: Json, said: str) -> None:
+    assert any(said in note for note in flags.command(_plan(**more), engine, "m").notes)
+    plain = flags.command(_plan(), engine, "m").notes
+    assert not any(said in note for note in plain)
+    one = flags.command(_plan(tp=1, gpu_memory_utilization=0.98), engine, "m").notes
+    assert one[0].endswith("on 1 GPU")
 
 
 @pytest.mark.parametrize("engine", flags.ENGINES)

@@ -137,6 +137,7 @@ def of(done: Planned, *, rest: bool = True) -> Json:
             "gpus_figure": steps.scoped(made.gpus, "GPUs for all users"),
             "streams": steps.scoped(done.plan.streams, "sequences that a replica runs at once"),
             "load": made.load,
+            "cached": figures.cached_tokens(done.plan),
             "meets": made.meets(*figures.limits(here)),
         },
         "steps": steps.steps(done),

@@ -108,9 +108,27 @@ def planned(place: Place) -> Planned:
     return Planned(place, made, whole, tuple(advise(whole)))
 
 
+def cached_tokens(of: Plan) -> int:
+    """Tokens of a prompt that the prefix cache has: whole blocks, and never the last one."""
+    if of.prefill_hit is None:
+        return 0
+    computed = next(one.value for one in of.prefill_hit.symbols if one.symbol == "N")
+    assert isinstance(computed, int)
+    return of.deployment.prompt_tokens - computed
+
+
+def _published(place: Place) -> re.Match[str] | None:
+    return re.search(r"huggingface\.co/([\w.-]+/[\w.-]+)", catalog.entries()[place.model].source)
+
+
+def is_published(place: Place) -> bool:
+    """Whether a server can be given the model by the name of its repository."""
+    return _published(place) is not None
+
+
 def repository(place: Place) -> str:
     """Where the model's config comes from, as a server takes it; its name here if unknown."""
-    found = re.search(r"huggingface\.co/([\w.-]+/[\w.-]+)", catalog.entries()[place.model].source)
+    found = _published(place)
     return found.group(1) if found else place.model
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shlex
+import re
 from dataclasses import asdict
 
 from core.sizing import flags
@@ -21,6 +21,8 @@ from ui.planner import bench, figures, others, steps
 from ui.planner.figures import Planned
 
 NAME = "capacity-plan"
+_DIGITS = re.compile(r"\d+\.\d{5,}")
+"""More digits than one reads; the JSON and the CSV have all of them."""
 
 
 def results(done: Planned) -> list[tuple[str, str, Result]]:
@@ -92,7 +94,7 @@ def as_report(done: Planned) -> str:
         f"**{made.num_gpus:,} × {gpu}**: {made.replicas:,} replicas of {here.tp}. Each runs "
         f"{made.plan.batch:,} sequences at once, bound by `{done.plan.binding}`. The plan "
         f"{verdict} what is asked. MODELLED, no GPU was measured: bytes are exact for the tensors, "
-        "times are floors.",
+        "times are of an idle replica at half of the dense peak and the full bandwidth.",
         "",
         "| step | value | formula | values put in |",
         "|---|---:|---|---|",
@@ -112,17 +114,20 @@ def as_report(done: Planned) -> str:
     lines += ["", "## Start it", ""]
     for engine in flags.ENGINES:
         lines += ["```sh", as_flags(done, engine).rstrip(), "```", ""]
-    price = "" if answer["price"] is None else f" {answer['price']:g} an hour for all GPUs."
-    lines.append(f"Price of a GPU hour: {here.price:g}, an input.{price} KV Scope {VERSION}.")
+    price = "" if answer["price"] is None else f" ${answer['price']:,.2f} an hour for all GPUs."
+    lines.append(f"Price of a GPU hour: ${here.price:,.2f}, an input.{price} KV Scope {VERSION}.")
     return "\n".join(lines) + "\n"
 
 
 def as_flags(done: Planned, engine: str) -> str:
     """The command of one replica group, or a comment that says why there is none."""
     try:
-        return flags.command(done.whole, engine, figures.repository(done.place)).text()
+        text = flags.command(done.whole, engine, figures.repository(done.place)).text()
     except SizingError as exc:
-        return f"# {shlex.quote(str(exc))}\n"
+        return f"# No command: {exc.message}.\n"
+    if figures.is_published(done.place):
+        return text
+    return f"# {done.place.model} is published nowhere: put the path of yours for it\n{text}"
 
 
 def _amount(value: float | int | None, unit: str) -> str:
@@ -130,11 +135,13 @@ def _amount(value: float | int | None, unit: str) -> str:
         return "none"
     if unit == "B":
         return f"{value:,} B ({both(value)})"
+    if unit == "s" and value < 10:
+        return f"{1000 * value:,.4g} ms"
     return f"{value:,} {unit}" if isinstance(value, int) else f"{value:,.4g} {unit}"
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return _DIGITS.sub(lambda found: f"{float(found[0]):.4g}", text).replace("|", "\\|")
 
 
 def menu() -> None:

@@ -72,8 +72,9 @@ export class Controls {
   // A slider for the hand and a field for the exact number, whose default is the last one that held:
   // a value that is none goes back to it.
   slider(label, name, values, most) {
+    const least = values[0] > 0 ? 1 : 0;
     const range = Object.assign(el("input", "rng"), { type: "range", min: "0", max: String(values.length - 1), step: "1" });
-    const exact = Object.assign(el("input", "exact"), { type: "number", min: "1", max: String(most), step: "1", inputMode: "numeric" });
+    const exact = Object.assign(el("input", "exact"), { type: "number", min: String(least), max: String(most), step: "1", inputMode: "numeric" });
     range.setAttribute("aria-label", label);
     exact.setAttribute("aria-label", `${label}, exactly`);
     const show = (v) => range.setAttribute("aria-valuetext", num(v));
@@ -85,7 +86,7 @@ export class Controls {
     };
     exact.onchange = () => {
       const v = Math.round(Number(exact.value));
-      if (!Number.isFinite(v) || v < 1) return void (exact.value = exact.defaultValue);
+      if (exact.value === "" || !Number.isFinite(v) || v < least) return void (exact.value = exact.defaultValue);
       const inside = Math.min(v, most);
       exact.value = exact.defaultValue = String(inside);
       range.value = String(nearest(values, inside));

@@ -7,6 +7,8 @@ export const BOUND_WORDS = { blocks: "blocks of the pool", memory: "memory", max
 
 export const inMs = (s) => (s === null ? "none" : s >= 10 ? `${num(Math.round(s))} s` : s < 0.1 ? `${(1000 * s).toFixed(1)} ms` : `${num(Math.round(1000 * s))} ms`);
 
+export const money = (v) => `$${v.toLocaleString("en-US", { maximumFractionDigits: v < 1000 ? 2 : 0 })}`;
+
 // The places of bounds on one axis in powers of two, so that 158 and 8,192 can be read together.
 export function widths(bounds) {
   const most = Math.max(2, ...Object.values(bounds));
@@ -27,7 +29,7 @@ export class Answer {
 
   update(a, data) {
     const { place, model } = data;
-    this.prov.replaceChildren(modelled([model.title, model.gpu, "floors for times"]));
+    this.prov.replaceChildren(modelled([model.title, model.gpu, "half the peak, full bandwidth"]));
     if (!a.each) {
       this.head.replaceChildren("Not one sequence fits: ", opens(a.streams, this.open, "see why"), ".");
       this.say.textContent = "Fewer bytes a weight, more GPUs of a replica, or a smaller model.";
@@ -69,10 +71,10 @@ export class Answer {
       );
     };
     this.times.replaceChildren(
-      el("h3", "", "Two times, at least"),
-      time("First token", a.ttft, place.ttft, place.sys ? "an idle replica, the shared prompt cached" : "an idle replica"),
+      el("h3", "", "Two times, before any queue"),
+      time("First token", a.ttft, place.ttft, a.cached ? `an idle replica, ${num(a.cached)} shared tokens cached` : "an idle replica"),
       time("Between tokens", a.itl, place.itl, a.load ? `${plural(a.load, "sequence")} on a replica` : "nobody is served"),
-      el("p", "price", a.price === null ? "" : `An hour of all GPUs costs ${a.price.toLocaleString("en-US", { maximumFractionDigits: 2 })}, at ${place.price} each.`),
+      el("p", "price", a.price === null ? "" : `An hour of all GPUs costs ${money(a.price)}, at ${money(Number(place.price))} each.`),
     );
   }
 }

@@ -38,7 +38,7 @@ export class Demands extends Controls {
     f.itl = this.exact("Between tokens, ms", "itl", 60000);
     f.model = this.select("Model", "model", options.models, "wide");
     f.gpu = this.select("GPU", "gpu", options.gpus, "wide");
-    f.price = this.exact("Price of a GPU hour", "price", 10000, "any");
+    f.price = this.exact("Price of a GPU hour, $", "price", 10000, "any", 0.01);
     f.tp = this.select("GPUs of a replica (tp)", "tp", options.tps);
     f.w = this.select("Weights in", "w", options.w);
     f.kv = this.select("KV cache in", "kv", options.kv);
@@ -50,16 +50,16 @@ export class Demands extends Controls {
     more.append(this.root);
     f.r = this.exact("Replicas, 0: as many as needed", "r", 1024);
     f.p = this.exact("Tokens of the prompt, 0: all", "p", 1048576);
-    f.seqs = this.exact("max_num_seqs", "seqs", 65536);
-    f.batch = this.exact("max_num_batched_tokens", "batch", 1048576);
-    f.bs = this.exact("Tokens of a block", "bs", 256);
-    f.util = this.exact("Memory it may use, %", "util", 100);
+    f.seqs = this.exact("max_num_seqs", "seqs", 65536, "1", 1);
+    f.batch = this.exact("max_num_batched_tokens", "batch", 1048576, "1", 1);
+    f.bs = this.exact("Tokens of a block", "bs", 256, "1", 1);
+    f.util = this.exact("Memory it may use, %", "util", 100, "1", 10);
     f.alloc = this.select("Allocator", "alloc", options.alloc);
     f.evict = this.select("Prefix cache evicts", "evict", options.evict);
     f.off = this.select("Preempted sequences go", "off", options.off, "wide");
     f.hit = this.exact("Hit rate, %, if known", "hit", 100);
     f.gpu2 = this.select("Second GPU on the chart", "gpu2", [["", "none"], ...options.gpus], "wide");
-    f.price2 = this.exact("Its price an hour", "price2", 10000, "any");
+    f.price2 = this.exact("Its price an hour, $", "price2", 10000, "any", 0.01);
     f.ev = this.tick("ev", "The quantised cache was evaluated on our own tasks");
     f.dis = this.tick("dis", "Prefill and decode on GPUs of their own");
     this.root = outer;
@@ -73,14 +73,16 @@ export class Demands extends Controls {
   }
 
   // A field for a number alone; empty where it may be unknown. Its default is the last number that
-  // held: what is none goes back to it.
-  exact(label, name, most, step = "1") {
-    const input = Object.assign(el("input", "exact full"), { type: "number", min: "0", max: String(most), step, inputMode: step === "any" ? "decimal" : "numeric" });
+  // held: what is none goes back to it, and what is too small or too large becomes what is not.
+  exact(label, name, most, step = "1", least = 0) {
+    const input = Object.assign(el("input", "exact full"), { type: "number", min: String(least), max: String(most), step, inputMode: step === "any" ? "decimal" : "numeric" });
     input.onchange = () => {
       const v = Number(input.value);
       if (name === "hit" && input.value === "" && input.validity.valid) return void this.choose({ hit: "" });
       if (input.value === "" || !Number.isFinite(v) || v < 0) return void (input.value = input.defaultValue);
-      this.choose({ [name]: String(Math.min(step === "any" ? v : Math.round(v), most)) });
+      const inside = Math.max(least, Math.min(step === "any" ? Number(v.toFixed(4)) : Math.round(v), most));
+      input.value = input.defaultValue = String(inside);
+      this.choose({ [name]: String(inside) });
     };
     return this.field(label, input);
   }

@@ -3,7 +3,7 @@ import { icon, svg } from "../../run_player/js/icons.js";
 import { button, el, num } from "../../run_player/js/util.js";
 import { fileName, savePng } from "../../series/js/save.js";
 import { modelled } from "../../kv_sizing/js/said.js";
-import { inMs } from "./answer.js";
+import { inMs, money } from "./answer.js";
 
 // 1, 2, 5, 10 … from at most the lowest value to at least the highest.
 export function decades(low, high) {
@@ -18,7 +18,6 @@ export function decades(low, high) {
 // A value of the axis, which says its unit once.
 const axisMs = (seconds) => Number((1000 * seconds).toPrecision(3)).toLocaleString("en-US");
 
-const moneyOf = (v) => v.toLocaleString("en-US", { maximumFractionDigits: v < 10 ? 2 : 0 });
 const TITLE = "Cost against latency";
 
 export class Frontier {
@@ -98,7 +97,7 @@ export class Frontier {
     });
     const every = Math.ceil(xs.length / Math.max(2, Math.floor((x1 - x0) / (56 * u))));
     xs.forEach((v, i) => {
-      if (i % every === 0) text(X(v), y0 + 15 * u, moneyOf(v), { "text-anchor": "middle", class: "v" });
+      if (i % every === 0) text(X(v), y0 + 15 * u, money(v), { "text-anchor": "middle", class: "v" });
     });
     text(4, 12 * u, `${this.frontier.axis}, ms`, { class: "n" });
     text(x1, y0 + 31 * u, "price of an hour, all GPUs", { "text-anchor": "end", class: "n" });
@@ -126,7 +125,7 @@ export class Frontier {
 
   sentence(p) {
     const state = p.meets ? "keeps the limits" : "over a limit";
-    return `${p.label}: ${moneyOf(p.price)} an hour, first token ${inMs(p.ttft)}, between tokens ${inMs(p.itl)}; ${state}${p.dominated ? "; another plan is no dearer and no slower" : ""}.${p.now ? " The present plan." : ""}`;
+    return `${p.label}: ${money(p.price)} an hour, first token ${inMs(p.ttft)}, between tokens ${inMs(p.itl)}; ${state}${p.dominated ? "; another plan is no dearer and no slower" : ""}.${p.now ? " The present plan." : ""}`;
   }
 
   say(i) {
@@ -161,7 +160,7 @@ export class Frontier {
       return;
     }
     const head = el("tr", "", ...["plan", "an hour", "first token", "between", "state"].map((n) => Object.assign(el("th", "", n), { scope: "col" })));
-    const body = this.points.map((p) => el("tr", "", Object.assign(el("th", "", p.label), { scope: "row" }), el("td", "n", moneyOf(p.price)), el("td", "n", inMs(p.ttft)), el("td", "n", inMs(p.itl)), el("td", "", [p.now ? "present" : "", p.dominated ? "beaten" : "on the frontier", p.meets ? "" : "over a limit"].filter(Boolean).join(", "))));
+    const body = this.points.map((p) => el("tr", "", Object.assign(el("th", "", p.label), { scope: "row" }), el("td", "n", money(p.price)), el("td", "n", inMs(p.ttft)), el("td", "n", inMs(p.itl)), el("td", "", [p.now ? "present" : "", p.dominated ? "beaten" : "on the frontier", p.meets ? "" : "over a limit"].filter(Boolean).join(", "))));
     box.tabIndex = 0;
     box.setAttribute("role", "region");
     box.setAttribute("aria-label", `Table: ${TITLE}`);

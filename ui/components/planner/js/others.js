@@ -2,7 +2,7 @@
 import { button, el, num } from "../../run_player/js/util.js";
 import { icon } from "../../run_player/js/icons.js";
 import { modelled } from "../../kv_sizing/js/said.js";
-import { inMs } from "./answer.js";
+import { inMs, money } from "./answer.js";
 
 const HEADS = ["change", "runs, a replica", "runs, all", "replicas", "GPUs", "price an hour", "first token", "between tokens", "limits"];
 
@@ -38,7 +38,7 @@ export class Others {
     const ok = el("span", one.meets ? "yes" : "no", icon(one.meets ? "check" : "warn"), el("span", "sr", one.meets ? "keeps what is asked" : one.holds ? "over a limit" : "too few"));
     const use = Object.keys(one.set).length ? button("btn quiet use", `Set the controls to: ${one.name}`, "Use") : null;
     if (use) use.onclick = () => this.choose(one.set);
-    const cells = [num(one.each), num(one.held), num(one.replicas), one.gpus ? num(one.gpus) : "–", one.price === null ? "–" : one.price.toLocaleString("en-US", { maximumFractionDigits: 2 }), inMs(one.ttft), one.itl === null ? "–" : inMs(one.itl)];
+    const cells = [num(one.each), num(one.held), num(one.replicas), one.gpus ? num(one.gpus) : "–", one.price === null ? "–" : money(one.price), inMs(one.ttft), one.itl === null ? "–" : inMs(one.itl)];
     return el("tr", use ? "" : "present", name, ...cells.map((c) => el("td", "n", c)), el("td", "ok", ok, use));
   }
 }

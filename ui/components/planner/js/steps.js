@@ -1,9 +1,18 @@
 // The plan step by step: a number a row, its formula with the values put in, and the ledger's claims.
 import { el, num } from "../../run_player/js/util.js";
 import { amount, modelled, opens } from "../../kv_sizing/js/said.js";
+import { money } from "./answer.js";
 
 // Arithmetic for the eye: thousands apart, and no more digits than one reads. Opened, it is exact.
 export const legible = (text) => text.replace(/\d+\.\d{5,}/g, (v) => String(Number(Number(v).toPrecision(4)))).replace(/(?<![\d.])\d{4,}(?![\d.])/g, (v) => num(Number(v)));
+
+// Sizes in both units, times in milliseconds.
+function valueOf({ value, unit, both }) {
+  if (value === null) return "none";
+  if (unit === "B") return value >= 1e6 ? both : amount(value, unit);
+  if (unit === "s" && value < 10) return `${amount(1000 * value)} ms`;
+  return unit === "$/h" ? `${money(value)} an hour` : `${amount(value)} ${unit}`;
+}
 
 export class Steps {
   constructor(open) {
@@ -20,7 +29,7 @@ export class Steps {
 
   row({ figure, claims }, present) {
     const last = figure.steps.at(-1);
-    const whole = figure.unit === "B" && figure.value >= 1e6 ? figure.both : `${amount(figure.value, figure.unit)}${figure.unit === "B" || figure.value === null ? "" : ` ${figure.unit}`}`;
+    const whole = valueOf(figure);
     const head = el("div", "sline", el("span", "sname", figure.label, figure.scope.includes("replica") ? el("small", "", figure.scope) : null), opens(figure, this.open, whole));
     const code = last ? el("code", "scode", legible(last[1] ? `${last[0]} = ${last[1]}` : last[0])) : null;
     const said = claims.length ? el("span", "sclaims", "The chapter here: ", ...claims.flatMap(([id, verdict], i) => [i ? ", " : "", present ? id : claimTo(id), ` ${verdict}`])) : null;
