@@ -1,6 +1,6 @@
 // A button by the selected text that makes a note of it. It is drawn above everything, and only
 // while something is selected; Tab reaches it from the selection, Escape puts it away.
-import { clean, headingOf, isField, rangeIn, rootsOf } from "./selection.js";
+import { clean, headingOf, isField, rangeIn, rootsOf, textOf } from "./selection.js";
 
 const quoters = new WeakMap();
 const WAIT_MS = 120;
@@ -49,7 +49,7 @@ class Quoter {
   look(roots) {
     this.roots = roots;
     const range = rangeIn(roots);
-    const text = range ? clean(range.toString(), this.most) : "";
+    const text = range ? clean(textOf(range, `${document.getSelection()}`), this.most) : "";
     const host = roots[0]?.host ?? range?.commonAncestorContainer;
     const element = host?.nodeType === 1 ? host : host?.parentElement;
     const inPage = element?.closest('[data-testid="stMain"]') || element?.contains(document.querySelector('[data-testid="stMain"]'));

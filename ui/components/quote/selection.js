@@ -33,6 +33,30 @@ export function rangeIn(roots) {
   return range;
 }
 
+const UNSEEN = ".kv-def, [role=tooltip], [hidden], style, script";
+const BLOCKS = /^(P|LI|UL|OL|DIV|H[1-6]|TR|TABLE|BLOCKQUOTE|SECTION|HEADER|PRE|DT|DD)$/;
+
+// The text of a range as it is seen. The browser's own is right but for definitions that wait to be
+// hovered, and formulas, which stand in the page twice: those are given as they are written.
+export function textOf(range, shown) {
+  const piece = range.cloneContents();
+  const unlike = piece.querySelector(`${UNSEEN}, .katex`);
+  if (!unlike && shown.trim()) return shown;
+  for (const node of piece.querySelectorAll(UNSEEN)) node.remove();
+  for (const node of piece.querySelectorAll(".katex")) {
+    const source = node.querySelector("annotation");
+    if (source) node.replaceChildren(`$${source.textContent}$`);
+  }
+  return joined(piece);
+}
+
+export function joined(node) {
+  if (node.nodeType === 3) return node.data;
+  const inner = [...node.childNodes].map(joined).join("");
+  if (node.nodeName === "BR") return "\n";
+  return BLOCKS.test(node.nodeName) ? `\n${inner}\n` : inner;
+}
+
 // One line a paragraph, without the spaces that markup leaves; cut where it is too long.
 export function clean(text, most) {
   const lines = text.split("\n").map((line) => line.replace(/\s+/g, " ").trim());
