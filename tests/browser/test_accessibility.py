@@ -57,6 +57,10 @@ PLACES = {
     "block_pool?view=paged&scenario=contiguous": ".kv.series svg",
     "numbers?cover=1&number=ridge-h100-sxm5": ".sheet .number",
     "quiz": "label.opt",
+    "review": ".kv-empty",
+    "review?present=1": ".kv-empty",
+    "notebook": ".kv-empty",
+    "notebook?present=1": ".kv-empty",
 }
 
 

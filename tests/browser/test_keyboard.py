@@ -109,6 +109,8 @@ DRAWN = {
     "capacity_planner": ".kv.planner .pt",
     "claims_ledger": ".ledger .row",
     "quiz": "label.opt",
+    "review": ".kv-empty",
+    "notebook": ".kv-empty",
 }
 """A page's address → what is on it once it is drawn."""
 

@@ -6,15 +6,28 @@ answered, and `save` changes it.
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 from dataclasses import dataclass
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from quiz.errors import QuizError
-from quiz.progress import MAX_BYTES, Progress, merge, now, read
+from quiz.progress import (
+    MAX_BYTES,
+    MAX_NOTES,
+    MAX_QUOTE_CHARS,
+    Note,
+    Progress,
+    merge,
+    now,
+    read,
+    source,
+)
 from ui import nav
 from ui.components.browser_store import Copy, Move, aside, browser_store, reported
+from ui.components.quote import chosen, quote
 
 NAME = "kv-scope.progress"
 _NEW = "kv.progress.new"
@@ -23,6 +36,7 @@ _SEEN = "kv.progress.seen"
 _STATE = "kv.progress.state"
 _MOVE = "kv.progress.move"
 _DROP = "kv.progress.drop"
+_QUOTE = "kv-quote"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +151,33 @@ def keep(*, redraw: bool) -> None:
         move=st.session_state.get(_MOVE),
         drop=st.session_state.get(_DROP, ()),
     )
+    if st.query_params.get("present") != "1" and st.session_state.get(nav.HERE) != "notebook":
+        full = len((progress() or Progress()).notes) >= MAX_NOTES
+        quote(MAX_QUOTE_CHARS, full=full, key=_QUOTE, on_quote=_quoted)
     changed = nav.marks(progress()) != before or _predicted_here() != predicted
     if news and (redraw or changed):
         st.rerun(scope="app")
+
+
+def _quoted() -> None:
+    """Make a note of what was selected on the page that is open."""
+    found, here = chosen(_QUOTE), st.session_state.get(nav.HERE)
+    text = found["text"].strip()[:MAX_QUOTE_CHARS] if found else ""
+    if found is None or not text:
+        return
+    place = nav.PLACES.get(here)
+    where = source(here or "", found.get("section"), found.get("anchor"), found.get("query"))
+    note = Note(
+        secrets.token_hex(8),
+        now(),
+        place.title if place else "Home",
+        "",
+        quote=text,
+        source=where if place else None,
+    )
+    with contextlib.suppress(QuizError):  # the notebook is full, which its page says
+        save((progress() or Progress()).with_note(note))
+        begin()
 
 
 def _predicted_here() -> list[tuple[str, str]]:

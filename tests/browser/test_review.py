@@ -1,0 +1,178 @@
+"""A learner reviews in a real browser: by keyboard, with undo, and over a reload."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from quiz import bank, deck
+from quiz.items import RIGHT
+from quiz.progress import Progress
+from tests.browser.test_accessibility import axe, faults  # noqa: F401
+from tests.browser.test_keeping import AT, KEY, seed, stored
+from tests.browser.test_play import SMALL_TEXT
+from tests.serving import App
+
+pytestmark = pytest.mark.browser
+
+RIDGE = "number:ridge-h100-sxm5"
+MASTERED = Progress(completed={"four-questions": AT})
+
+
+def _open(page: Any, app: App, known: Progress, query: str = "") -> None:
+    seed(page, app, known.to_json())
+    page.goto(f"{app.url}/review{query}")
+
+
+def _reviews(page: Any, count: int) -> Progress:
+    page.wait_for_function(
+        "([key, count]) => JSON.parse(localStorage.getItem(key)).deck.log.length === count",
+        arg=[KEY, count],
+    )
+    return stored(page)
+
+
+def test_a_number_by_keyboard_and_back(page: Any, app: App) -> None:
+    before = deck.add(Progress(), [RIDGE], AT)
+    _open(page, app, before)
+    page.get_by_role("heading", name="H100 SXM5, ridge, BF16").wait_for()
+    assert page.locator(".shown").count() == 0
+    page.get_by_role("button", name="Show it").focus()
+    page.keyboard.press("Enter")
+    page.locator(".shown", has_text="FLOP/B").wait_for()
+    page.keyboard.press("4")
+    page.get_by_text("Nothing is due until").wait_for()
+    plan = _reviews(page, 1).deck.plans[RIDGE]
+    assert (plan.state, plan.reviews) == ("review", 1)
+    page.reload()
+    page.get_by_text("Nothing is due until").wait_for()
+    page.get_by_role("button", name="Undo “Easy”").click()
+    page.get_by_role("heading", name="H100 SXM5, ridge, BF16").wait_for()
+    plan = _reviews(page, 0).deck.plans[RIDGE]
+    assert (plan.due, plan.state, plan.reviews) == (AT, "new", 0)
+
+
+def test_an_answer_decides_and_the_next_card_follows(page: Any, app: App) -> None:
+    _open(page, app, MASTERED)
+    question = page.locator(".review .q")
+    for count, right in enumerate((True, False), 1):
+        page.locator("label.opt").first.wait_for()
+        asked = question.inner_text()
+        keys = _keys(asked, page)
+        place = keys.index(RIGHT) if right else (keys.index(RIGHT) + 1) % 4
+        page.locator(".review").focus()
+        page.keyboard.press(str(place + 1))  # the option
+        page.get_by_role("button", name="Check it").click()
+        page.locator(".fb.good" if right else ".fb.bad").wait_for()
+        rates = page.locator(".rates button")
+        assert rates.count() == (4 if right else 1)
+        page.locator(".fb h3").focus()
+        page.keyboard.press("Space")
+        page.wait_for_function(
+            "asked => document.querySelector('[data-testid=stMain]')"
+            " && !document.body.innerText.includes(asked)",
+            arg=asked,
+        )
+        known = _reviews(page, count)
+        assert known.deck.log[-1].rating == (deck.GOOD if right else deck.AGAIN)
+
+
+def _keys(asked: str, page: Any) -> tuple[str, ...]:
+    """The options of the question on the page: the page itself does not say which is right."""
+    texts = [one.inner_text() for one in page.locator("label.opt").all()]
+    for name in (name for topic in bank.topics().values() for name in topic.templates):
+        if bank.varies(name):
+            continue
+        item = bank.make(name, 0)
+        if item.question == asked:
+            by_text = {one.text: one.key for one in item.options}
+            by_text.update(_more(name))
+            return tuple(by_text[_words(text)] for text in texts)
+    raise AssertionError(f"not a question of words: {asked}")
+
+
+def _more(name: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for seed_ in range(40):
+        out |= {one.text: one.key for one in bank.make(name, seed_).options}
+    return out
+
+
+def _words(text: str) -> str:
+    return re.sub(r"^[A-D]\s+", "", text.strip())
+
+
+def test_cards_are_added_suspended_and_asked_again(page: Any, app: App) -> None:
+    _open(page, app, Progress())
+    page.get_by_text("No cards yet.").wait_for()
+    page.get_by_text("Cards and numbers").last.click()
+    page.get_by_role("button", name=re.compile(r"^Numbers to add")).click()
+    page.get_by_role("searchbox").fill("ridge h100 bf16")
+    page.get_by_role("button", name="Add: H100 SXM5, ridge, BF16").click()
+    page.get_by_role("heading", name="H100 SXM5, ridge, BF16").wait_for()
+    page.get_by_role("searchbox").fill("")
+    page.get_by_role("button", name="In the deck (1)").click()
+    page.get_by_role("button", name="Suspend: H100 SXM5, ridge, BF16").click()
+    page.get_by_text("No cards yet.").wait_for()
+    page.get_by_role("button", name="Set aside (1)").click()
+    page.get_by_role("button", name="Ask again: H100 SXM5, ridge, BF16").click()
+    page.get_by_role("heading", name="H100 SXM5, ridge, BF16").wait_for()
+    page.wait_for_function("key => JSON.parse(localStorage.getItem(key)).deck.standing", arg=KEY)
+    page.get_by_role("button", name=re.compile(r"^Numbers to add")).click()
+    page.get_by_role("button", name=re.compile(r"^Add all")).click()
+    page.get_by_role("button", name="Numbers to add (0)").wait_for()
+
+
+def test_a_review_in_one_tab_is_known_in_the_other(page: Any, app: App) -> None:
+    _open(page, app, deck.add(Progress(), [RIDGE], AT))
+    page.get_by_role("button", name="Show it").wait_for()
+    other = page.context.new_page()
+    other.set_default_timeout(20_000)
+    other.goto(f"{app.url}/review")
+    other.get_by_role("button", name="Show it").click()
+    other.get_by_role("button", name=re.compile("Good")).click()
+    other.get_by_text("Nothing is due until").wait_for()
+    page.get_by_text("Nothing is due until").wait_for()
+
+
+def test_present_and_phone(page: Any, app: App) -> None:
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    _open(page, app, MASTERED, "?present=1")
+    page.locator("label.opt").first.wait_for()
+    page.wait_for_timeout(500)
+    small = page.evaluate(SMALL_TEXT)
+    assert not small, small[:10]
+    page.set_viewport_size({"width": 360, "height": 780})
+    page.goto(f"{app.url}/review")
+    page.locator("label.opt").first.click()
+    page.get_by_role("button", name="Check it").click()
+    page.locator(".rates").wait_for()
+    wide = (
+        "() => Math.max(document.documentElement.scrollWidth,"
+        " document.querySelector('[data-testid=\"stMain\"]').scrollWidth)"
+    )
+    assert page.evaluate(wide) <= 360
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_faults(page: Any, app: App, axe: str, scheme: str) -> None:  # noqa: F811
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    _open(page, app, deck.add(MASTERED, [RIDGE], "2026-11-19T12:00:00Z"))
+
+    def check(where: str) -> None:
+        page.wait_for_timeout(800)  # Streamlit fades in what it draws again
+        found = faults(page, axe)
+        assert not found, f"{where}\n" + "\n".join(found)
+
+    page.get_by_role("button", name="Show it").click()
+    page.get_by_text("Cards and numbers").last.click()
+    page.locator(".deck table").wait_for()
+    page.get_by_text("As a table").click()
+    check("a number and the lists")
+    page.get_by_role("button", name=re.compile("Good")).click()
+    page.locator("label.opt").first.click()
+    page.get_by_role("button", name="Check it").click()
+    page.locator(".rates").wait_for()
+    check("a question and its ratings")
