@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from core.errors import KVScopeError
-from ui import catalogue, lesson, nav, runs, status
+from ui import catalogue, nav, runs, status
 from ui.components.mini_pool import mini_pool
 from ui.kit import states, store
 from ui.lesson import Lesson
@@ -42,7 +42,7 @@ def hero(words: Lesson, watch: dict[str, str]) -> None:
             query_params=watch,
         )
         st.page_link(
-            nav.page("prefill_decode"),
+            nav.page(nav.STATIONS[0].name),
             label="Start the course",
             icon=":material/arrow_forward:",
         )
@@ -56,20 +56,26 @@ def preview(data: dict[str, Any] | None, *, present: bool) -> None:
 
 
 def course(words: Lesson) -> None:
-    """Every page that exists, in order, with what it is for and how far the learner is."""
-    marks = nav.marks(store.progress())
-    done, begun = marks.count(nav.DONE), marks.count(nav.BEGUN)
+    """Every page that exists, by section and in order, with how far the learner is."""
+    marks = {place.name: nav.mark(place, store.progress()) for place in nav.STATIONS}
+    done, begun = (list(marks.values()).count(mark) for mark in (nav.DONE, nav.BEGUN))
     said = words["course"].format(pages=len(marks))
     if done or begun:
         said = words["course-begun"].format(pages=len(marks), done=done, begun=begun)
-    st.html(f'<div class="kv-map-head"><h2>The course</h2><span>{html.escape(said)}</span></div>')
+    with st.container(key="kv-course-head", horizontal=True, vertical_alignment="center"):
+        st.html(
+            f'<div class="kv-map-head"><h2>The course</h2><span>{html.escape(said)}</span></div>'
+        )
+        if "course" in nav.PLACES:
+            st.page_link(nav.page("course"))
+    sections = list(dict.fromkeys(place.section for place in nav.STATIONS))
     with st.container(key="kv-pages"):
-        columns = st.columns(len(marks), gap=None)
-        for column, place, mark in zip(columns, nav.COURSE, marks, strict=True):
+        for column, section in zip(st.columns(len(sections), gap=None), sections, strict=True):
             with column:
-                st.page_link(nav.page(place.name), width="stretch")
-                word = {nav.DONE: "<b>Mastered.</b> ", nav.BEGUN: "<b>Begun.</b> "}.get(mark, "")
-                st.html(f"<p>{word}{html.escape(lesson.load(place.name).objective)}</p>")
+                st.html(f"<h3>{html.escape(section)}</h3>")
+                for place in nav.STATIONS:
+                    if place.section == section:
+                        st.page_link(nav.page(place.name), width="stretch")
 
 
 Way = tuple[str, str, dict[str, str]]

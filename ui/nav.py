@@ -24,7 +24,9 @@ HERE = "kv.page"
 READING = PAGES / "reading.py"
 """The page of every place that is read: its lesson is all it has."""
 
-TODO, BEGUN, DONE = "circle", "clock_loader_40", "check_circle"
+TODO, BEGUN, DONE, MAP = "circle", "clock_loader_40", "check_circle", "map"
+START = "Start"
+"""The section of what leads into the course, and is none of its places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class Place:
 
     name: of its lesson, its address and, unless it is read, of its file below pages/. mastery: the
     lesson that it completes, by the name that progress has for it. reads: a page of words and
-    charts, drawn from its lesson alone. needs: the places to know before, by name.
+    charts, drawn from its lesson alone. needs: the places to know before, by name. minutes: about
+    how long it takes, where that does not follow from its words; 0 where it does.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Place:
     mastery: str | None = None
     reads: bool = False
     needs: tuple[str, ...] = ()
+    minutes: int = 0
 
     @property
     def file(self) -> Any:
@@ -76,6 +80,7 @@ def planned() -> tuple[Place, ...]:
             one.get("mastery"),
             one.get("reads", False),
             tuple(one.get("needs", ())),
+            one.get("minutes", 0),
         )
         for section in loaded["sections"]
         for one in section["places"]
@@ -85,10 +90,14 @@ def planned() -> tuple[Place, ...]:
 COURSE = tuple(place for place in planned() if place.exists)
 """In the order of the sidebar."""
 PLACES = {place.name: place for place in COURSE}
+STATIONS = tuple(place for place in COURSE if place.section != START)
+"""Those that one goes through, in order."""
 
 
 def mark(place: Place, known: Progress | None) -> str:
     """How far the learner is, as the name of an icon. Done is what the gate says, nothing less."""
+    if place.section == START:
+        return MAP
     if known is None:
         return TODO
     if place.mastery is not None and place.mastery in known.completed:
@@ -113,7 +122,7 @@ def page(name: str) -> Any:
 
 def sections() -> dict[str, list[Any]]:
     """Sections of the course with their pages, in order."""
-    out: dict[str, list[Any]] = {"Start": [home()]}
+    out: dict[str, list[Any]] = {START: [home()]}
     for place in COURSE:
         out.setdefault(place.section, []).append(page(place.name))
     return out

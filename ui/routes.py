@@ -2,6 +2,7 @@
 
 GET /api/health      what is installed, for a script or a load balancer
 GET /runs/<name>     a recorded run, as the file that it is
+GET /api/words       every word of the course, to be searched by the browser
 /engine/…            the engine, for browsers (ui/live_routes.py)
 """
 
@@ -11,11 +12,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from ui import live_routes, nodelay, runs, status, warm
+from ui.course import index
 
 
 async def health(request: Request) -> Response:
@@ -47,9 +50,20 @@ async def run_file(request: Request) -> Response:
     )
 
 
+async def words(request: Request) -> Response:
+    """The words of the course, always compressed: each browser that runs the app unpacks it."""
+    content, tag = await run_in_threadpool(index.body)
+    headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    headers["Content-Encoding"] = "gzip"
+    return Response(content, media_type="application/json", headers=headers)
+
+
 ROUTES = [
     Route("/api/health", health, methods=["GET"]),
     Route("/runs/{name}", run_file, methods=["GET"]),
+    Route("/api/words", words, methods=["GET"]),
     *live_routes.ROUTES,
 ]
 

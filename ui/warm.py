@@ -24,7 +24,7 @@ MODULES = (
     "ui.quiz_view",
 )
 
-COMPUTED = ("ui.claims.ledger:judged", "ui.numbers.sheet:data")
+COMPUTED = ("ui.claims.ledger:judged", "ui.numbers.sheet:data", "ui.course.index:body")
 """What is the same for every visitor, kept once computed, and takes longer than a click may."""
 
 SWITCH_INTERVAL_S = 0.0005

@@ -130,10 +130,10 @@ def _chart(name: str, *, key: str, present: bool) -> None:
 
 def _practice(name: str) -> None:
     """A question with fresh numbers on what was read, and the way to the lesson's own quiz."""
-    topic = bank.topics().get(name)
-    if topic is None:
+    topics = bank.of_lesson(name)
+    if not topics:
         return
-    drawn = [template for template in topic.templates if bank.varies(template)]
+    drawn = [one for topic in topics for one in topic.templates if bank.varies(one)]
     with st.container(key="kv-practice"):
         if drawn:
             transfer.draw(drawn[0], key=f"reading.{name}.transfer")

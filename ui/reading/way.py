@@ -8,16 +8,12 @@ import streamlit as st
 
 from ui import nav
 
-AWAY = ("course",)
-"""Places that are no station on the way."""
-
 
 def beside(name: str) -> tuple[nav.Place | None, nav.Place | None]:
     """The place before and the one after, in the order of the course."""
-    stations = [place for place in nav.COURSE if place.name not in AWAY]
-    at = next(i for i, place in enumerate(stations) if place.name == name)
-    before = stations[at - 1] if at else None
-    after = stations[at + 1] if at + 1 < len(stations) else None
+    at = next(i for i, place in enumerate(nav.STATIONS) if place.name == name)
+    before = nav.STATIONS[at - 1] if at else None
+    after = nav.STATIONS[at + 1] if at + 1 < len(nav.STATIONS) else None
     return before, after
 
 

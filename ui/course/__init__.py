@@ -1,0 +1,1 @@
+"""The page that shows the whole course: a map of its places, and every word in it."""
