@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
@@ -56,7 +57,9 @@ def test_a_term_is_marked_with_its_definition() -> None:
 
 def test_a_definition_is_text_and_not_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glossary, "definitions", lambda: {"a": "less <than> so"})
-    assert "less &lt;than&gt; so" in glossary.marked("[[a]]")
+    assert "less &#60;than&#62; so" in glossary.marked("[[a]]")
+    shown = html.unescape(glossary.hover("Little's law", ("*a* _b_ :red[c] $d$ {e} &amp;",)))
+    assert "Little's law" in shown and "*a* _b_ :red[c] $d$ {e} &amp;" in shown
 
 
 def test_the_notebook_can_be_taken_away_as_text() -> None:

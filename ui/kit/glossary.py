@@ -14,7 +14,6 @@ One term a file, lessons/glossary/SLUG.md:
 
 from __future__ import annotations
 
-import html
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -77,13 +76,13 @@ def terms(markdown: str) -> list[str]:
     return [found.group(1).strip() for found in _TERM.finditer(markdown)]
 
 
-_SIGNS = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_~$:[]|{}#"})
-"""What Markdown, or Streamlit's kind of it, would take for something else."""
+_SIGNS = str.maketrans({sign: f"&#{ord(sign)};" for sign in "&<>\"'\\`*_~$:[]|{}#"})
+"""What HTML, Markdown, or Streamlit's kind of it, would take for something else."""
 
 
 def _as_text(said: str) -> str:
     """Text that stays text within Markdown and HTML."""
-    return html.escape(said).translate(_SIGNS)
+    return said.translate(_SIGNS)
 
 
 def hover(shown: str, said: tuple[str, ...], kind: str = "kv-term") -> str:
