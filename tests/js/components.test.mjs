@@ -5,7 +5,7 @@ import test from "node:test";
 import { turn } from "../../ui/components/page_bar/index.js";
 
 const root = new URL("../../ui/components/", import.meta.url);
-const folders = ["browser_store/", "gantt/js/", "ledger/js/", "numbers/js/", "page_bar/", "quiz_card/js/", "series/js/"];
+const folders = ["browser_store/", "gantt/js/", "ledger/js/", "lesson_chart/js/", "numbers/js/", "page_bar/", "quiz_card/js/", "reader/js/", "series/js/"];
 const forbidden =
   /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|createContextualFragment|DOMParser|srcdoc|\bfetch\(|XMLHttpRequest|WebSocket|https?:\/\/(?!www\.w3\.org\/2000\/svg)/;
 

@@ -46,11 +46,14 @@ def plain(markdown: str, words: Lesson) -> str:
             return " "
 
     said = _HEADING.sub("", markdown, count=1)  # it stands above the text
+    said = "".join(
+        _NAME.sub(value, piece) if prose else piece for piece, prose in document.plain_pieces(said)
+    )
     said = _FIGURE.sub("", _CAPTION.sub(r"\1", said))
     said = _FORMULA.sub(lambda found: "" if "\\" in found.group(0) else found.group(1), said)
     said = _TERM.sub(lambda found: found.group(2) or found.group(1), said)
     said = _IMAGE_OR_LINK.sub(r"\1", said)
-    return " ".join(_MARKS.sub(" ", _NAME.sub(value, said)).split())
+    return " ".join(_MARKS.sub(" ", said).split())
 
 
 def _address(name: str, **query: str) -> str:

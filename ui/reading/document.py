@@ -74,6 +74,11 @@ def headings(words: Lesson, level: str) -> list[tuple[str, str]]:
     return [(name, heading(text.pick(words, name, level))) for name in part_names(words)]
 
 
+def at_level(words: Lesson, level: str) -> list[str]:
+    """The text of every part at a level."""
+    return [text.pick(words, name, level) for name in part_names(words)]
+
+
 def blocks(markdown: str) -> Iterator[Block]:
     """A part's text, cut where a chart or a run stands. Raises ValueError for another figure."""
     place = 0
@@ -113,8 +118,8 @@ def prose_of(markdown: str) -> str:
 def minutes(words: Lesson, level: str) -> int:
     """About how long it takes to read at a level: whole minutes, at least one."""
     total = 0.0
-    for name in part_names(words):
-        for block in blocks(text.pick(words, name, level)):
+    for part in at_level(words, level):
+        for block in blocks(part):
             if isinstance(block, Prose):
                 total += len(block.markdown.split()) / WORDS_PER_MINUTE
             else:
