@@ -8,7 +8,7 @@ import pytest
 
 from quiz import bank
 from tests.lessons.conftest import LEVELS, READ, words_of
-from ui import lesson, nav
+from ui import nav
 from ui.kit import glossary, text
 from ui.paths import LESSONS
 from ui.reading import document, ease, values
@@ -234,9 +234,3 @@ def test_every_topic_belongs_to_a_lesson_and_every_lesson_with_mastery_has_one()
     for place in nav.COURSE:
         if place.mastery == place.name:
             assert bank.of_lesson(place.name), place.name
-
-
-def test_a_lesson_s_title_is_its_place_s() -> None:
-    for place in nav.COURSE:
-        if place.reads:
-            assert lesson.load(place.name).title == place.title
