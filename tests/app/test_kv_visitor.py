@@ -57,6 +57,7 @@ def test_a_config_goes_into_the_link_and_back() -> None:
         ("gpu", "h101"),
         ("gpus", "3"),
         ("gpus", "-8"),
+        ("adp", "3"),
         ("kv", "bf17"),
         ("w", ""),
         ("ctx", "0"),
@@ -100,7 +101,18 @@ def test_a_link_to_what_cannot_be_laid_out_shows_the_first_example(open_page: Op
     assert at.session_state[bench.PLACE] == DEFAULT
 
 
+def test_there_are_no_more_attention_groups_than_gpus() -> None:
+    assert place.read({"gpus": "4", "adp": "16"})[0].adp == 4
+    assert place.taken(Place(gpus=8, adp=8), {"gpus": "2"}).adp == 2
+
+
+def test_a_config_may_begin_with_the_mark_that_editors_put_there() -> None:
+    text = json.dumps(catalog.entries()["qwen3-8b"].config)
+    assert own.checked(f"\ufeff{text}", DEFAULT).own == text
+
+
 def test_a_control_says_only_what_it_can() -> None:
+    assert place.taken(DEFAULT, {"example": ["worked"], "kv": ["fp8"], "n": 3}) == DEFAULT
     moved = place.taken(DEFAULT, {"ctx": "8192", "n": "0", "own": "x", "gpus": "5", "model": 3})
     assert moved == replace(DEFAULT, ctx=8192)
     assert place.taken(DEFAULT, {"max": "0"}).most == 0

@@ -95,6 +95,8 @@ export class Memory {
     if (batch.value !== null && context.value !== null) out.push(", or with ");
     if (context.value !== null) out.push(`${plural(place.n, "sequence")} at `, opens(context, this.open, num(Math.round(context.value))), " tokens each");
     else if (batch.value === null) out[1] = "They never balance: a sequence of this model keeps too little.";
+    const again = memory.all.weights.value > 1.01 * memory.model_weights.value;
+    if (again) out.push(`; the weights counted once, though GPUs hold some of them again`);
     out.push(memory.copies > 1.01 ? `, each byte counted once; here every one is kept ${memory.copies} times.` : ".");
     if (memory.longest === null) out.push(` ${plural(place.n, "sequence")} fit${place.n === 1 ? "s" : ""} at any length.`);
     else out.push(memory.longest ? ` ${plural(place.n, "sequence")} fit${place.n === 1 ? "s" : ""} up to ${num(memory.longest)} tokens each.` : ` Not even one token for each of ${plural(place.n, "sequence")} fits.`);
