@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from core.sizing import balance, capacity, catalog, parallel
 from core.sizing.errors import SizingError
 from ui.sizing.figures import Sized, counted, model, title
+from ui.sizing.mine import kept
 from ui.sizing.place import KV_FORMATS, Place
 from ui.sizing.shown import Json
 
@@ -26,7 +25,7 @@ def last_context(tokens: int) -> int:
     return max(32_768, 1 << (2 * tokens - 1).bit_length())
 
 
-@lru_cache(maxsize=512)
+@kept(512, lambda name, own, *_: own)
 def _grown(
     name: str, own: str, dtype: str, tp: int, adp: int, block_size: int, last: int
 ) -> tuple[int, ...] | None:
@@ -103,7 +102,7 @@ def growth_part(done: Sized) -> Json:
     }
 
 
-@lru_cache(maxsize=128)
+@kept(128, lambda name, own, *_: own)
 def _frontier(
     name: str, own: str, dtype: str, w: str, tp: int, adp: int, block_size: int, pool: int
 ) -> tuple[tuple[int, float | None, int | None], ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from core.sizing import balance, blocks, catalog, gpus, kv, layout, memory
 from core.sizing.architectures import model_from_config
@@ -12,13 +11,14 @@ from core.sizing.errors import SizingError
 from core.sizing.geometry import KVHeads, Latent, Layer, LayerCache, ModelSpec
 from core.sizing.plan import Plan, plan
 from core.sizing.result import Result
+from ui.sizing.mine import kept
 from ui.sizing.place import KV_FORMATS, Place, own_config
 from ui.sizing.shown import Json, figure, lines
 
 OWN = "your config.json"
 
 
-@lru_cache(maxsize=64)
+@kept(64, lambda name, own="": own)
 def model(name: str, own: str = "") -> ModelSpec:
     """A model of the catalogue, or what a config.json describes. Raises SizingError with the
     field's path."""
@@ -44,7 +44,7 @@ class Sized:
     why: str
 
 
-@lru_cache(maxsize=128)
+@kept(128, lambda place: place.own)
 def sized(place: Place) -> Sized:
     """Raises SizingError where the model cannot be read or cannot be laid out on these GPUs."""
     spec = model(place.model, place.own)
@@ -251,13 +251,21 @@ def paging_part(done: Sized) -> Json | None:
     }
 
 
+def beyond(done: Sized) -> list[str]:
+    """A warning where the context is longer than the model was made for."""
+    limit, asked = done.spec.max_position, done.place.ctx
+    if limit is None or asked <= limit:
+        return []
+    return [f"{title(done.place)} was made for {limit:,} tokens; {asked:,} are sized all the same."]
+
+
 def model_part(done: Sized) -> Json:
     """What is to be said of the model: warnings first."""
     spec = done.spec
     return {
         "title": title(done.place),
         "source": spec.source,
-        "warnings": list(spec.warnings),
+        "warnings": [*spec.warnings, *beyond(done)],
         "notes": list(spec.notes),
         "limit": spec.max_position,
         "fields": {k: v for k, v in spec.fields.items() if isinstance(v, int | float | str)},

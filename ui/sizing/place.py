@@ -16,13 +16,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from functools import lru_cache
 from typing import Any
 
 from core.sizing import catalog, config_json, gpus
 from core.sizing.errors import SizingError
 from ui import links
 from ui.kit import address
+from ui.sizing.mine import kept
 
 KV_FORMATS = {
     "bf16": "BF16",
@@ -178,7 +178,7 @@ def taken(place: Place, sent: object) -> Place:
     return _whole(replace(place, **found))
 
 
-@lru_cache(maxsize=16)
+@kept(1, lambda text: text)
 def _packed(text: str) -> str | None:
     try:
         return links.pack(json.loads(text))

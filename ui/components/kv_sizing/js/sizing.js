@@ -46,6 +46,6 @@ export class Sizing extends Instrument {
   resized() {
     const { data } = this;
     const u = this.measure();
-    for (const name of ["growth", "balance"]) if (data[name]) this.parts[name].update(data[name], data, u);
+    for (const name of ["memory", "growth", "balance"]) if (data[name]) this.parts[name].update(data[name], data, u);
   }
 }
