@@ -4,7 +4,7 @@ import test from "node:test";
 import { inMs, money, widths } from "../../ui/components/planner/js/answer.js";
 import { decades } from "../../ui/components/planner/js/frontier.js";
 import { Planner } from "../../ui/components/planner/js/planner.js";
-import { legible } from "../../ui/components/planner/js/steps.js";
+import { legible } from "../../ui/components/kv_sizing/js/legible.js";
 
 test("an axis in powers reaches over all values, in steps of 1, 2 and 5", () => {
   for (const [low, high] of [
@@ -55,5 +55,6 @@ test("money has cents where they are read", () => {
 test("arithmetic is legible: thousands apart, few digits, nothing else changed", () => {
   assert.equal(legible("⌊max(0, 39933733601 − 83886080) / 251658240⌋"), "⌊max(0, 39,933,733,601 − 83,886,080) / 251,658,240⌋");
   assert.equal(legible("max(0.30318166464740615, 0.0105304)"), "max(0.3032, 0.01053)");
+  assert.equal(legible("989400000000000 / 9007199254740993, 0.30318166464740615", 6), "989,400,000,000,000 / 9,007,199,254,740,993, 0.303182");
   assert.equal(legible("2 · 80 · 8 · 128 · 1, ⌈4096 / 16⌉, 0.92"), "2 · 80 · 8 · 128 · 1, ⌈4,096 / 16⌉, 0.92");
 });
