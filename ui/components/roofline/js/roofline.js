@@ -67,12 +67,29 @@ export class Roofline extends Instrument {
     this.run.setAttribute("aria-label", "Recorded run");
     this.run.onchange = () => choose({ run: this.run.value });
     this.runProv = el("span", "provs");
+    const asks = (what) => () => this.component.setTriggerValue("live", { do: what });
+    this.again = button("btn", null, icon("play"), "Run it here, now");
+    this.again.onclick = () => {
+      if (this.again.getAttribute("aria-disabled") === "true") return;
+      this.again.setAttribute("aria-disabled", "true");
+      this.again.lastChild.textContent = "Running …";
+      asks("run")();
+    };
+    this.which = { recorded: button("", null, "Recorded"), live: button("", null, "Measured now") };
+    for (const [name, b] of Object.entries(this.which)) b.onclick = asks(name);
+    this.both = el("div", "seg", this.which.recorded, this.which.live);
+    this.both.setAttribute("role", "group");
+    this.both.setAttribute("aria-label", "Steps of this run");
+    this.liveSaid = el("p", "small");
+    this.liveSaid.setAttribute("role", "status");
+    this.liveRow = el("div", "liverow", this.both, this.again);
     this.ceilings = el("p", "small muted");
-    return el("section", "panel chart runs", el("header", "head", el("h2", "", "Measured steps"), this.runProv), this.run, this.ceilings, this.strip.root, this.numbers.root, this.table.root);
+    return el("section", "panel chart runs", el("header", "head", el("h2", "", "Measured steps"), this.runProv), this.run, this.liveRow, this.liveSaid, this.ceilings, this.strip.root, this.numbers.root, this.table.root);
   }
 
   received(before, moved) {
     const { data } = this;
+    this.liveControls(data.live);
     if (before?.measured?.name !== data.measured?.name) this.take(data);
     else if (!moved && before && before.place.steps !== data.place.steps) this.choose(parseRanges(data.place.steps, this.steps));
   }
@@ -105,7 +122,7 @@ export class Roofline extends Instrument {
     this.picker.update(data, CLASSES);
     for (const [name, b] of Object.entries(this.view)) b.setAttribute("aria-pressed", String(place.view === name));
     this.views.hidden = !measured;
-    if (measured) this.run.value = measured.name;
+    if (measured) this.run.value = place.run;
     this.run.hidden = !measured;
     this.label(measured);
     const near = place.view === "own" && this.steps.length > 0; // nothing but measured points
@@ -120,6 +137,19 @@ export class Roofline extends Instrument {
     const carries = near ? [] : [el("b", "", m.roofs[0].short), ` carries the points of the model; small marks are measured steps.${apart}`];
     this.key.replaceChildren("Round: decode. Square: prefill. Diamond: both. Full: matrices. Open: attention. ", ...carries);
     this.choose(this.chosen);
+  }
+
+  // Whether the chosen run can be measured on the engine that is here, and which of both is shown.
+  liveControls({ can, has, shown, said }) {
+    this.again.removeAttribute("aria-disabled");
+    this.again.lastChild.textContent = has ? "Run it again" : "Run it here, now";
+    this.again.hidden = !can;
+    this.both.hidden = !has;
+    this.which.live.setAttribute("aria-pressed", String(shown));
+    this.which.recorded.setAttribute("aria-pressed", String(!shown));
+    this.liveRow.hidden = !can && !has;
+    this.liveSaid.textContent = said;
+    this.liveSaid.hidden = !said;
   }
 
   label(measured) {
