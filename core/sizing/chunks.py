@@ -90,7 +90,7 @@ def full_step_time(
                 "s",
             ),
             *weight_steps(held, gpu.bandwidth, mbu, reading),
-            Step("the longer", f"max({num(computing)}, {num(reading)})", value, "s"),
+            Step("max(computing, reading)", f"max({num(computing)}, {num(reading)})", value, "s"),
         ),
         scope="replica",
         notes=(*notes, *whole.notes, "what decodes in the same step comes on top"),

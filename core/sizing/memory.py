@@ -20,10 +20,11 @@ def split(plan: Plan, sequences: int) -> dict[str, Result]:
     """Bytes of each part on the fullest GPU, `total` (what the driver shows) and `short`: what the
     sequences want beyond the pool, 0 if they fit.
 
-    sequences: of the plan's context, held at the same time by one replica. Paged or contiguous, as
-    the plan's allocator takes them.
+    sequences: of the plan's context, held at the same time by one replica; attention groups share
+    them out, and the fullest has ⌈n / dp⌉. Paged or contiguous, as the plan's allocator takes them.
     """
-    count = checks.whole(sequences, "sequences")
+    groups = plan.deployment.attention_dp
+    count = -(-checks.whole(sequences, "sequences") // groups)
     total = plan.deployment.gpu.visible_bytes
     usable = int(plan.kv_pool_per_gpu.steps[0].value)
     left = int(plan.kv_pool_per_gpu.steps[-1].value)  # below 0 where weights do not fit
@@ -39,7 +40,14 @@ def split(plan: Plan, sequences: int) -> dict[str, Result]:
             wanted,
             "B",
             symbols(
-                ("n", "sequences at the same time", count, "sequences"),
+                (
+                    "n",
+                    "sequences at the same time"
+                    if groups == 1
+                    else f"⌈{sequences} / {groups}⌉, sequences of the fullest attention group",
+                    count,
+                    "sequences",
+                ),
                 ("M_pool", "what one takes of the pool of a GPU", each, "B"),
             ),
             (*plan.sequence_in_pool.steps, Step("n · M_pool", f"{count} · {each}", wanted, "B")),
@@ -88,6 +96,39 @@ def of_all(parts: Mapping[str, Result], gpus: int) -> dict[str, Result]:
     return {name: _times(count, one) for name, one in parts.items()}
 
 
+def of_replica(plan: Plan, sequences: int) -> dict[str, Result]:
+    """The parts of all GPUs of a replica. Where attention groups cannot share the sequences out
+    evenly, what the emptier ones keep, miss and have free is theirs."""
+    d = plan.deployment
+    one = split(plan, sequences)
+    every = of_all(one, d.tp * d.pp)
+    full, more = divmod(checks.whole(sequences, "sequences"), d.attention_dp)
+    if not more:
+        return every
+    emptier, each = split(plan, full * d.attention_dp), d.layout.head_split * d.pp
+    groups = symbols(
+        ("g", "GPUs of an attention group", each, "GPUs"),
+        ("r", "groups that have one sequence more", more, "groups"),
+        ("e", "groups that do not", d.attention_dp - more, "groups"),
+    )
+    for name in ("kv", "free", "short"):
+        a, b = int(one[name].value or 0), int(emptier[name].value or 0)
+        value = each * (more * a + (d.attention_dp - more) * b)
+        put_in = f"{each} · ({more} · {a} + {d.attention_dp - more} · {b})"
+        every[name] = Result(
+            value,
+            "B",
+            (*one[name].symbols, *groups),
+            (
+                *one[name].steps,
+                Step("g · (r · a fuller one's + e · an emptier one's)", put_in, value, "B"),
+            ),
+            scope="replica",
+            notes=one[name].notes,
+        )
+    return every
+
+
 def _times(count: int, one: Result) -> Result:
     each: Any = one.value
     step = Step("GPUs · each", f"{count} · {each}", count * each, one.unit)
@@ -107,8 +148,8 @@ def _times(count: int, one: Result) -> Result:
 def longest_context(plan: Plan, sequences: int, most: int = 1 << 24) -> int | None:
     """The longest context at which so many sequences fit one replica together, paged; 0 if none
     does, None if `most` tokens still fit (every layer has a window, or keeps nothing)."""
-    count = checks.whole(sequences, "sequences", 1)
     d = plan.deployment
+    count = -(-checks.whole(sequences, "sequences", 1) // d.attention_dp)
     left = int(plan.kv_pool_per_gpu.steps[-1].value)
 
     def fits(tokens: int) -> bool:

@@ -312,7 +312,12 @@ def _bounded(d: Deployment, memory: Result) -> tuple[Result, str, dict[str, int]
     binding = min(bounds, key=lambda one: bounds[one])
     least = bounds[binding]
     steps = (
-        Step("min", f"min({', '.join(f'{n}' for n in bounds.values())})", least, "streams"),
+        Step(
+            f"min({', '.join(bounds)})",
+            f"min({', '.join(f'{n}' for n in bounds.values())})",
+            least,
+            "streams",
+        ),
         Step("schedulers · min", f"{groups} · {least}", groups * least, "streams"),
     )
     result = replace(

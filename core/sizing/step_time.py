@@ -107,7 +107,9 @@ def prefill_time(
         rows += [*weight_symbols(held, kept.name), *bandwidth_symbols(gpu, mbu)]
         value = max(computing, reading)
         steps += weight_steps(held, gpu.bandwidth, mbu, reading)
-        steps.append(Step("the longer", f"max({num(computing)}, {num(reading)})", value, "s"))
+        steps.append(
+            Step("max(computing, reading)", f"max({num(computing)}, {num(reading)})", value, "s")
+        )
     return Result(
         value,
         "s",
@@ -265,7 +267,7 @@ def decode_step_time(
             Step("K / (BW · MBU)", f"{cache} / ({num(bw)} · {num(mbu)})", t_cache, "s"),
             *attending,
             Step(
-                "matrices: the longer; attention: the longer; + t₀",
+                "max(weights, matrices) + max(cache, attention) + t₀",
                 f"max({num(t_weights)}, {num(t_linear)}) + max({num(t_cache)}, {num(t_attention)})"
                 f" + {num(overhead)}",
                 value,

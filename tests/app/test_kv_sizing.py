@@ -43,14 +43,15 @@ def shown(at: Place) -> Json:
 def test_every_figure_is_what_calc_says(at: Place) -> None:
     page = shown(at)
     model: Json = {"model": at.model, "dtype": at.kv}
+    split: Json = {"tp": at.gpus, "attention_dp": at.adp}
     token, memory, paging = page["token"], page["memory"], page["paging"]
     assert token["model"]["value"] == calc("kv_bytes_per_token", **model)
-    assert token["gpu"]["value"] == calc("kv_bytes_per_token_per_gpu", **model, tp=at.gpus)
+    assert token["gpu"]["value"] == calc("kv_bytes_per_token_per_gpu", **model, **split)
     assert token["sequence"]["value"] == calc("kv_bytes_sequence", **model, tokens=at.ctx)
-    weights: Json = {"model": at.model, "weight_dtype": at.w, "tp": at.gpus}
+    weights: Json = {"model": at.model, "weight_dtype": at.w, **split}
     gpu = memory["gpu"]
     assert gpu["weights"]["value"] == calc(
-        "weight_bytes_per_gpu", model=at.model, dtype=at.w, tp=at.gpus
+        "weight_bytes_per_gpu", model=at.model, dtype=at.w, **split
     )
     limits = {"max_num_batched_tokens": 8192, "max_num_seqs": 256}
     pool = calc("kv_pool_bytes_per_gpu", **weights, gpu=at.gpu, overhead_bytes=2 * 2**30, **limits)
@@ -58,10 +59,11 @@ def test_every_figure_is_what_calc_says(at: Place) -> None:
     assert gpu["overhead"]["value"] == 2 * 2**30 + calc(
         "activation_bytes_bound", model=at.model, tp=at.gpus, **limits
     )
-    each = calc("sequence_bytes_in_pool", **model, tokens=at.ctx, block_size=at.bs, tp=at.gpus)
-    assert gpu["kv"]["value"] == at.n * each
-    assert gpu["free"]["value"] == max(0, pool - at.n * each)
-    fits: Json = {**model, "tokens": at.ctx, "per_gpu_pool_bytes": pool, "tp": at.gpus}
+    each = calc("sequence_bytes_in_pool", **model, tokens=at.ctx, block_size=at.bs, **split)
+    here = -(-at.n // at.adp)
+    assert gpu["kv"]["value"] == here * each
+    assert gpu["free"]["value"] == max(0, pool - here * each)
+    fits: Json = {**model, "tokens": at.ctx, "per_gpu_pool_bytes": pool, **split}
     assert memory["fit"]["value"] == calc("max_streams", **fits, block_size=at.bs)
     assert paging["paged"] == {**memory["fit"], "label": paging["paged"]["label"]}
     assert paging["fractional"]["value"] == calc("max_streams", **fits, policy="fractional")
@@ -82,6 +84,7 @@ def test_every_figure_is_what_calc_says(at: Place) -> None:
 def test_curves_and_cards_are_the_library_s(at: Place) -> None:
     page = shown(at)
     growth, balance, ways = page["growth"], page["balance"], page["ways"]
+    split: Json = {"tp": at.gpus, "attention_dp": at.adp}
     own_line = growth["lines"][0]
     for tokens, value in zip(growth["contexts"], own_line["values"], strict=True):
         each = calc(
@@ -89,15 +92,15 @@ def test_curves_and_cards_are_the_library_s(at: Place) -> None:
             model=at.model,
             dtype=at.kv,
             tokens=max(1, tokens),
-            tp=at.gpus,
+            **split,
         )
-        assert value == (at.gpus * at.n * each if tokens else 0)
+        assert value == (at.gpus // at.adp * at.n * each if tokens else 0)
     assert growth["budget"] == at.gpus * page["memory"]["pool"]["value"]
     for tokens, even, fit in zip(balance["contexts"], balance["even"], balance["fit"], strict=True):
         model: Json = {"model": at.model, "dtype": at.kv, "tokens": tokens}
         assert even == calc("kv_weights_balance", **model, weight_dtype=at.w)
         pool = page["memory"]["pool"]["value"]
-        assert fit == calc("max_streams", **model, per_gpu_pool_bytes=pool, tp=at.gpus)
+        assert fit == calc("max_streams", **model, per_gpu_pool_bytes=pool, **split)
     mine = next(way for way in ways["ways"] if way["mine"])
     if ways["layers"] == ways["of"]:
         assert mine["token"]["value"] == page["token"]["model"]["value"]
@@ -154,15 +157,55 @@ def eval_size(text: str) -> float:
 def test_each_lever_has_its_words_for_every_model() -> None:
     words = sizing_words.of(lesson.load("kv_sizing"))["levers"]
     for name in catalog.names():
-        for count in (1, 8):
+        for count, groups in ((1, 1), (8, 1), (8, 8)):
             try:
-                done = figures.sized(replace(DEFAULT, model=name, gpus=count))
+                done = figures.sized(replace(DEFAULT, model=name, gpus=count, adp=groups))
             except SizingError:
                 continue
             for lever in figures.levers(done):
                 case = f"{lever['id']}-{lever['case']}" if "case" in lever else lever["id"]
                 title, text = words.get(case) or words[lever["id"]]
                 assert title and "{" not in text.format(**lever)
+
+
+def _lever(id: str, **at: Any) -> Json:
+    done = figures.sized(replace(DEFAULT, **at))
+    return next(lever for lever in figures.levers(done) if lever["id"] == id)
+
+
+def test_a_lever_promises_only_what_it_does() -> None:
+    """Fewer bytes are fewer, and two GPUs do not share what is one for all heads."""
+    for kv in KV_FORMATS:
+        lever = _lever("bytes", kv=kv)
+        now = calc("kv_bytes_per_token", model=DEFAULT.model, dtype=kv)
+        assert lever["case"] == ("least" if kv.startswith("int4") else "less")
+        assert lever["case"] == "least" or lever["value"] < now
+    assert _lever("gpus", gpus=1)["case"] == "one"
+    assert _lever("gpus", model="deepseek-v3", gpus=1)["case"] == "one-copies"
+    assert _lever("gpus", model="falcon-7b", gpus=1)["case"] == "alone", "71 query heads"
+    assert _lever("gpus", model="mamba-2.8b", gpus=8)["case"] == "none"
+    assert _lever("gpus", model="deepseek-v3")["case"] == "copies"
+    apart = _lever("gpus", model="deepseek-v3", adp=8)
+    whole = calc("kv_bytes_per_token", model="deepseek-v3")
+    assert (apart["case"], apart["groups"], apart["value"]) == ("groups", 8, whole)
+
+
+def test_attention_apart_keeps_a_latent_once_and_its_weights_in_every_group() -> None:
+    split, apart = (
+        shown(Place(model="deepseek-v3", gpu="h200-sxm", adp=groups, ctx=8192, n=60))
+        for groups in (1, 8)
+    )
+    each = 61 * 576 * 2 * 8192
+    assert split["memory"]["copies"] == 8 and apart["memory"]["copies"] == 1
+    assert split["memory"]["gpu"]["kv"]["value"] == 60 * each
+    assert apart["memory"]["gpu"]["kv"]["value"] == 8 * each, "sixty over eight: the fullest"
+    assert apart["memory"]["all"]["kv"]["value"] == 60 * each, "four groups of 8, four of 7"
+    weights = [page["memory"]["gpu"]["weights"]["value"] for page in (split, apart)]
+    assert weights[0] < weights[1]
+    assert apart["memory"]["fit"]["value"] % 8 == 0
+    assert (
+        split["growth"]["lines"][0]["values"][-1] == 8 * apart["growth"]["lines"][0]["values"][-1]
+    )
 
 
 def test_growth_draws_windows_copies_and_formats() -> None:

@@ -14,7 +14,7 @@ from core.sizing import catalog, config_json
 from core.sizing.errors import SizingError
 from tests.app.conftest import Open, text_of
 from ui import lesson
-from ui.sizing import bench, figures, grading, own, place
+from ui.sizing import bench, curves, figures, grading, mine, own, place
 from ui.sizing.place import DEFAULT, KV_FORMATS, WORKED, Place
 
 # -- the link
@@ -57,6 +57,7 @@ def test_a_config_goes_into_the_link_and_back() -> None:
         ("gpu", "h101"),
         ("gpus", "3"),
         ("gpus", "-8"),
+        ("adp", "3"),
         ("kv", "bf17"),
         ("w", ""),
         ("ctx", "0"),
@@ -100,7 +101,54 @@ def test_a_link_to_what_cannot_be_laid_out_shows_the_first_example(open_page: Op
     assert at.session_state[bench.PLACE] == DEFAULT
 
 
+def test_there_are_no_more_attention_groups_than_gpus() -> None:
+    assert place.read({"gpus": "4", "adp": "16"})[0].adp == 4
+    assert place.taken(Place(gpus=8, adp=8), {"gpus": "2"}).adp == 2
+
+
+def test_a_config_may_begin_with_the_mark_that_editors_put_there() -> None:
+    text = json.dumps(catalog.entries()["qwen3-8b"].config)
+    assert own.checked(f"\ufeff{text}", DEFAULT).own == text
+
+
+def test_a_config_of_one_s_own_is_kept_in_its_session_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No cache of the process holds it, where it would outlive the visit."""
+    text = json.dumps({**catalog.entries()["qwen3-8b"].config, "_name_or_path": "ours/secret"})
+    session: dict[str, Any] = {}
+    monkeypatch.setattr(mine.st, "session_state", session)
+    shared = [
+        cell.cell_contents
+        for made in (figures.model, figures.sized, curves._grown, curves._frontier, place._packed)
+        for cell in made.__closure__ or ()
+        if hasattr(cell.cell_contents, "cache_info")
+    ]
+    assert len(shared) == 5
+    others = replace(DEFAULT, ctx=1000, vs=())
+    bench.of(figures.sized(others))
+    place.written(others)
+    before = [cache.cache_info().currsize for cache in shared]
+    at = own.checked(text, others)
+    bench.of(figures.sized(at))
+    place.written(at)
+    assert [cache.cache_info().currsize for cache in shared] == before
+    assert "ours/secret" in repr(session)
+    for size in range(2 * mine.MOST):
+        figures.sized(replace(at, n=1 + size))
+    (kept,) = session.values()
+    assert len(kept) <= mine.MOST
+
+
+def test_a_context_beyond_the_model_s_is_said() -> None:
+    said = bench.of(figures.sized(replace(WORKED, ctx=16_384)))["model"]["warnings"]
+    assert said == ["Llama 3 70B was made for 8,192 tokens; 16,384 are sized all the same."]
+    assert bench.of(figures.sized(WORKED))["model"]["warnings"] == []
+    assert bench.of(figures.sized(replace(WORKED, ctx=8192)))["model"]["warnings"] == []
+
+
 def test_a_control_says_only_what_it_can() -> None:
+    assert place.taken(DEFAULT, {"example": ["worked"], "kv": ["fp8"], "n": 3}) == DEFAULT
     moved = place.taken(DEFAULT, {"ctx": "8192", "n": "0", "own": "x", "gpus": "5", "model": 3})
     assert moved == replace(DEFAULT, ctx=8192)
     assert place.taken(DEFAULT, {"max": "0"}).most == 0

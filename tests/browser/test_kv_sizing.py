@@ -161,13 +161,19 @@ def test_a_config_of_one_s_own_is_sized_and_its_names_are_text(page: Any, app: A
     page.wait_for_url(re.compile("[?&]own="))
 
 
-@pytest.mark.parametrize(("width", "query"), [(360, "gpus=1&n=4096"), (1920, "present=1")])
+@pytest.mark.parametrize(
+    ("width", "query"), [(360, "gpus=1&n=4096"), (390, ""), (1920, "present=1")]
+)
 def test_narrow_and_on_a_projector(page: Any, app: App, width: int, query: str) -> None:
     page.set_viewport_size({"width": width, "height": 1080})
     _open(page, app, query)
     page.wait_for_timeout(500)
     main = page.locator("[data-testid=stMain]")
     assert main.evaluate("node => node.scrollWidth <= node.clientWidth"), "nothing goes sideways"
+    cut = (
+        "nodes => nodes.filter((n) => n.scrollWidth > n.clientWidth + 1).map((n) => n.textContent)"
+    )
+    assert page.locator(".mem .part").evaluate_all(cut) == [], "no word on the bar is cut off"
     if "present" in query:
         assert not page.evaluate(SMALL_TEXT)
         page.keyboard.press("PageDown")

@@ -125,6 +125,34 @@ def test_another_run_brings_its_steps_and_files_open(page: Any, app: App) -> Non
     assert page.locator(".hold tbody tr").count() == len(part["rows"])
 
 
+CONTRAST = """(nodes) => {
+  const ink = document.createElement('canvas').getContext('2d');
+  const light = (colour) => {
+    ink.clearRect(0, 0, 1, 1);
+    ink.fillStyle = colour;
+    ink.fillRect(0, 0, 1, 1);
+    const part = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = ink.getImageData(0, 0, 1, 1).data;
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b) + 0.05;
+  };
+  const ground = light(getComputedStyle(nodes[0].closest('.panel')).backgroundColor);
+  return nodes.map((t) => {
+    const [a, b] = [light(getComputedStyle(t).fill), ground].sort((x, y) => x - y);
+    return [t.textContent, b / a];
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_name_in_the_picture_can_be_read(page: Any, app: App, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    _open(page, app)
+    page.locator(".plane text.name.h").first.wait_for()
+    found = page.locator(".plane text").evaluate_all(CONTRAST)
+    assert len(found) > 20
+    assert [one for one in found if one[1] < 4.5] == []
+
+
 @pytest.mark.parametrize(("width", "query"), [(360, "steps=1-9"), (1920, "present=1")])
 def test_narrow_and_on_a_projector(page: Any, app: App, width: int, query: str) -> None:
     page.set_viewport_size({"width": width, "height": 1080})

@@ -5,6 +5,7 @@ import { ladder, nearest } from "../../ui/components/kv_sizing/js/controls.js";
 import { round5, tokens } from "../../ui/components/kv_sizing/js/curves.js";
 import { tick } from "../../ui/components/kv_sizing/js/growth.js";
 import { amount, gb, gib } from "../../ui/components/kv_sizing/js/said.js";
+import { Outbox } from "../../ui/components/roofline/js/outbox.js";
 import { Sizing } from "../../ui/components/kv_sizing/js/sizing.js";
 
 test("a slider's places rise, end where they should, and hold every power of two", () => {
@@ -40,26 +41,31 @@ test("bytes are whole, shares are percent, and the two units are kept apart", ()
   assert.equal(gib(85_899_345_920), "80.0 GiB");
 });
 
-// The class without its document: only what it sends, and when.
-function sender() {
-  const sent = [];
-  const s = Object.assign(Object.create(Sizing.prototype), { seq: 0, waits: null, pending: null, data: { seq: 0 }, component: { setStateValue: (_, value) => sent.push(value) } });
-  return { s, sent };
+// An instrument without its document: only when it draws, and what its controls are told.
+function still(seq) {
+  const kept = [];
+  const drawn = [];
+  const one = Object.assign(Object.create(Sizing.prototype), {
+    host: { firstElementChild: null, replaceChildren() {}, dataset: {} },
+    root: { dataset: {} },
+    refused: {},
+    outbox: new Outbox(() => {}),
+    controls: { update: (_, { keep }) => kept.push(keep) },
+    draw() {
+      drawn.push(this.data.seq);
+    },
+  });
+  one.outbox.seq = seq;
+  return { one, kept, drawn };
 }
 
-test("while an answer is awaited only the newest change is kept, and it goes when the answer comes", () => {
-  const { s, sent } = sender();
-  s.pending = { ctx: "4096" };
-  s.send();
-  s.pending = { ctx: "8192" };
-  s.send();
-  s.pending = { ...s.pending, ctx: "16384", n: "2" };
-  s.send();
-  clearTimeout(s.timer);
-  assert.deepEqual(sent, [{ seq: 1, place: { ctx: "4096" } }]);
-  s.waits = null; // the answer has come
-  s.send();
-  assert.deepEqual(sent[1], { seq: 2, place: { ctx: "16384", n: "2" } });
-  s.send();
-  assert.equal(sent.length, 2, "nothing is left to say");
+test("a control that has moved on keeps where it stands, and what is the same is not drawn again", () => {
+  const { one, kept, drawn } = still(2);
+  one.update({ data: { seq: 1, value: 5, present: false, refused: "" } });
+  one.update({ data: { seq: 2, value: 5, present: false, refused: "" } });
+  one.update({ data: { seq: 3, value: 6, present: true, refused: "No." } });
+  assert.deepEqual(kept, [true, false, false]);
+  assert.deepEqual(drawn, [1, 3]);
+  assert.deepEqual([one.root.dataset.scale, one.refused.textContent, one.refused.hidden], ["present", "No.", false]);
+  one.outbox.dispose();
 });

@@ -6,7 +6,7 @@ import test from "node:test";
 import { LogLog } from "../../ui/components/live_run/js/loglog.js";
 import { kindsOf, parseRanges, rangesOf, sayRanges, stepsOf, total, writeRanges } from "../../ui/components/roofline/js/measured.js";
 import { Outbox } from "../../ui/components/roofline/js/outbox.js";
-import { places } from "../../ui/components/roofline/js/places.js";
+import { places, touches } from "../../ui/components/roofline/js/places.js";
 import { rateText } from "../../ui/components/roofline/js/plane.js";
 import { Roofline } from "../../ui/components/roofline/js/roofline.js";
 import { sheet, sheetCsv } from "../../ui/components/roofline/js/tables.js";
@@ -75,6 +75,24 @@ test("names stand beside their marks and never on another", () => {
   for (let i = 0; i < areas.length; i++)
     for (let j = 0; j < i; j++) assert.ok(Math.abs(areas[i].x0 - areas[j].x0) >= 100 || Math.abs(areas[i].y - areas[j].y) >= 14, `${i} ${j}`);
   assert.equal(places([name(50, 100)], [box], box)[0], null);
+});
+
+test("a name stands off the lines, further away if it must, and on one only where there is no other room", () => {
+  const box = { x0: 0, x1: 400, y0: 0, y1: 200 };
+  const name = { x: 300, y: 100, width: 100, height: 14, r: 10, far: true };
+  const flat = (y) => [0, y, 400, y];
+  const own = flat(100);
+  const free = places([name], [], box, [own])[0];
+  assert.ok(!touches(own, free.area) && Math.abs(free.y - 100) < 30);
+  const between = places([name], [], box, [own, flat(88), flat(112)])[0];
+  for (const line of [own, flat(88), flat(112)]) assert.ok(!touches(line, between.area));
+  assert.ok(Math.abs(between.y - 100) < 60, "and no further than it must");
+  const full = Array.from({ length: 40 }, (_, i) => flat(5 * i));
+  assert.ok(places([name], [], box, full)[0], "there is no place off all of these");
+  const rising = [0, 200, 300, 100];
+  assert.ok(touches(rising, { x0: 90, x1: 110, y0: 160, y1: 175 }));
+  assert.ok(!touches(rising, { x0: 90, x1: 110, y0: 100, y1: 150 }));
+  assert.ok(!touches(rising, { x0: 310, x1: 380, y0: 80, y1: 120 }), "the line ends before");
 });
 
 test("rates at the axis are written in the unit that fits", () => {

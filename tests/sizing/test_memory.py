@@ -70,6 +70,23 @@ def test_all_gpus_are_so_many_times_one() -> None:
     assert every["kv"].scope == "replica" and every["kv"].steps[-1].value == every["kv"].value
 
 
+@pytest.mark.parametrize("sequences", [0, 1, 7, 8, 300])
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_groups_share_the_sequences_out(groups: int, sequences: int) -> None:
+    of = planned(attention_dp=groups)
+    one, every = memory.split(of, sequences), memory.of_replica(of, sequences)
+    each, pool = int(of.sequence_in_pool.value or 0), int(of.kv_pool_per_gpu.value or 0)
+    assert one["kv"].value == -(-sequences // groups) * each
+    assert every["kv"].value == sequences * each * 8 // groups
+    locals_ = [len(range(group, sequences, groups)) * each for group in range(groups)]
+    assert every["free"].value == sum(max(0, pool - kept) for kept in locals_) * 8 // groups
+    assert every["short"].value == sum(max(0, kept - pool) for kept in locals_) * 8 // groups
+    assert every["kv"].steps[-1].value == every["kv"].value
+    longest = memory.longest_context(of, max(1, sequences)) or 0
+    longer = planned(attention_dp=groups, context=longest + 1)
+    assert memory.split(longer, max(1, sequences))["short"].value
+
+
 @pytest.mark.parametrize("name", ["llama-3.1-70b", "deepseek-v2-lite", "gemma-3-27b"])
 @pytest.mark.parametrize("sequences", [1, 7, 300])
 def test_one_token_more_than_the_longest_context_does_not_fit(name: str, sequences: int) -> None:

@@ -41,7 +41,9 @@ def wish(id: str) -> None:
 def _ask() -> None:
     """A claim was opened, perhaps with a vote. A made-up one changes nothing."""
     sent = st.session_state[_LIST].ask
-    if not isinstance(sent, dict) or sent.get("id") not in ledger.known():
+    if not isinstance(sent, dict) or not isinstance(sent.get("id"), str):
+        return
+    if sent["id"] not in ledger.known():
         return
     st.session_state[OPEN] = sent["id"]
     before = ballot()

@@ -96,15 +96,14 @@ def as_report(done: Planned) -> str:
         f"{verdict} what is asked. MODELLED, no GPU was measured: bytes are exact for the tensors, "
         "times are of an idle replica at half of the dense peak and the full bandwidth.",
         "",
-        "| step | value | formula | values put in |",
-        "|---|---:|---|---|",
+        "| step | value | formula, values put in |",
+        "|---|---:|---|",
     ]
     for row in steps.steps(done):
         one = row["figure"]
-        last = one["steps"][-1] if one["steps"] else ["", "", None, ""]
         lines.append(
             f"| {_cell(one['label'])} | {_amount(one['value'], one['unit'])} | "
-            f"{_cell(last[0])} | {_cell(last[1])} |"
+            f"{_cell('; '.join(row['lines']))} |"
         )
     lines += ["", "## To look at", ""]
     open_ = [one for one in done.findings if one.status != PASS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.sizing.result import Result
+from core.sizing.result import Result, Step
 from ui.claims import ledger
 from ui.planner.figures import Planned
 from ui.planner.place import DEFAULT, Place
@@ -41,8 +41,24 @@ def verdict(id: str) -> str:
     return ledger.judged()[id].verdict.replace("-", " ")
 
 
+def _lines(name: str, one: Result) -> list[str]:
+    """The last step, and for replicas and their bounds the one that it rests on."""
+    last = one.steps[-2:] if name in ("streams", "gpus") else one.steps[-1:]
+    if name == "streams" and one.steps[-1].value == one.steps[-2].value:
+        last = last[:1]  # one scheduler
+    return [_equation(step, name == "gpus") for step in last]
+
+
+def _equation(step: Step, whole: bool) -> str:
+    said = f"{step.formula} = {step.substituted}" if step.substituted else step.formula
+    if whole:
+        return f"{said} = {step.value} {step.unit}"
+    return f"{said} s" if step.unit == "s" else said
+
+
 def steps(done: Planned) -> list[Json]:
-    """[{id, figure, claims: [[id, verdict]]}] in the order in which one plans."""
+    """[{id, figure, lines, claims: [[id, verdict]]}] in the order in which one plans. lines: the
+    arithmetic that leads to the figure from those before it, values put in."""
     plan, made = done.plan, done.design
     rows: list[tuple[str, str, Result | None]] = [
         ("weights", "weights, whole model", plan.weights),
@@ -65,6 +81,7 @@ def steps(done: Planned) -> list[Json]:
         {
             "id": name,
             "figure": scoped(one, label),
+            "lines": _lines(name, one),
             "claims": [[id, verdict(id)] for id in known.get(name, ())],
         }
         for name, label, one in rows

@@ -1,27 +1,12 @@
-"""A scenario on the engine, waited for: the page draws it when it has ended."""
+"""A scenario with a reader's own texts on the engine, waited for."""
 
 from __future__ import annotations
 
-import json
-import secrets
-import time
 from typing import Any
 
-import streamlit as st
-
-from core.client import EngineRefusedError
-from core.errors import KVScopeError
 from core.trace.run import Run
-from core.trace.streamed import RunBuilder
-from ui import engine_process, live_routes
+from ui import awaited
 from ui.prefix.tokens import MODEL
-
-WAIT_S = 60.0
-_OWNER = "px.live.owner"
-
-
-class LiveRunError(KVScopeError):
-    """The engine could not run what was asked for; the message says why."""
 
 
 def run(scenario: dict[str, Any], prompts: list[str]) -> Run:
@@ -30,41 +15,4 @@ def run(scenario: dict[str, Any], prompts: list[str]) -> Run:
         {**{k: v for k, v in one.items() if k != "prompt_tokens"}, "prompt": text}
         for one, text in zip(scenario["requests"], prompts, strict=True)
     ]
-    body = {**scenario, "model": MODEL, "requests": requests}
-    client = engine_process.client()
-    if client is None:
-        raise LiveRunError("The engine is away just now; the picture stays as it is.")
-    owner = st.session_state.setdefault(_OWNER, secrets.token_hex(8))
-    try:
-        started = live_routes.RUNS.submit(owner, lambda: client.scenario(body))
-    except EngineRefusedError as exc:
-        raise LiveRunError(f"The engine did not take it: {exc}.") from None
-    builder, number, until = RunBuilder(), -1, time.monotonic() + WAIT_S
-    live_routes.RUNS.follow(started)
-    try:
-        while builder.end is None:
-            data, number = started.events_after(number)
-            for kind, value in _messages(data):
-                builder.add(kind, value)
-            if builder.end is None:
-                if time.monotonic() > until:
-                    started.cancel()
-                    raise LiveRunError(f"The engine took longer than {WAIT_S:g} s and was stopped.")
-                time.sleep(0.05)
-    finally:
-        live_routes.RUNS.leave(started)
-    done = builder.run()
-    if done is None or not done.steps or builder.end.get("reason") != "finished":
-        said = builder.end.get("message") or builder.end.get("reason") or "no reason given"
-        raise LiveRunError(f"The engine did not finish this run: {said}.")
-    return done
-
-
-def _messages(data: bytes) -> list[tuple[str, Any]]:
-    """The messages in a piece of a run's events."""
-    out = []
-    for event in data.decode("utf-8", "replace").split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in event.split("\n") if ": " in line)
-        if "data" in fields:
-            out.append((fields["event"], json.loads(fields["data"])))
-    return out
+    return awaited.run({**scenario, "model": MODEL, "requests": requests})

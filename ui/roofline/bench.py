@@ -9,7 +9,7 @@ import streamlit as st
 from core.sizing.errors import SizingError
 from ui.components.roofline import roofline
 from ui.kit.address import Address
-from ui.roofline import figures, measured, place
+from ui.roofline import figures, live, measured, place
 from ui.roofline.options import options
 from ui.roofline.place import Place
 from ui.sizing.shown import Json
@@ -62,7 +62,9 @@ def draw(*, present: bool) -> None:
 @st.fragment
 def _instrument(*, present: bool) -> None:
     """A fragment: a control draws nothing else of the page again."""
-    roofline(data(present=present), key=KEY, on_choice=_take)
+    shown = roofline(data(present=present), key=KEY, on_choice=_take)
+    if live.asked(shown.get("live"), now().run):
+        st.rerun(scope="fragment")
     ADDRESS.write(place.written(now()))
 
 
@@ -81,7 +83,8 @@ def data(*, present: bool) -> Json:
     return {
         "place": controls,
         "modelled": found,
-        "measured": measured.part(here.run),
+        "measured": live.part(here.run) or measured.part(here.run),
+        "live": live.controls(here.run),
         "options": options(),
         "refused": refused,
         "seq": state.get(_SEQ, 0),

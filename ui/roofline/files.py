@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from core.sizing.result import Result
 from ui.kit import page
 from ui.kit.page import Export
-from ui.roofline import bench, figures, measured
+from ui.roofline import bench, figures, live, measured
 from ui.roofline.place import Place
 
 NAME = "roofline"
@@ -55,7 +55,7 @@ def as_json(place: Place) -> str:
             }
             for where, name, one in results(place)
         ],
-        "measured": measured.part(place.run),
+        "measured": live.part(place.run) or measured.part(place.run),
     }
     return json.dumps(out, ensure_ascii=False, indent=1) + "\n"
 

@@ -1,4 +1,4 @@
-"""The measured points: every step of a recorded run with its work, its time and its shares of the
+"""The measured points: every step of a run with its work, its time and its shares of the
 ceilings that were measured on the same machine."""
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ def part(name: str) -> Json | None:
 
 @lru_cache(maxsize=32)
 def _part(name: str, packed: PackedRun) -> Json:
-    run = packed.run()
+    return of_run(name, packed.run())
+
+
+def of_run(name: str, run: Json) -> Json:
+    """As `part`, of a run that is there."""
     header = run["header"]
     kept = ("label", "source", "recorded_at", "revision")
     rows = [

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from core.sizing import balance, capacity, catalog, parallel
 from core.sizing.errors import SizingError
 from ui.sizing.figures import Sized, counted, model, title
+from ui.sizing.mine import kept
 from ui.sizing.place import KV_FORMATS, Place
 from ui.sizing.shown import Json
 
@@ -26,21 +25,28 @@ def last_context(tokens: int) -> int:
     return max(32_768, 1 << (2 * tokens - 1).bit_length())
 
 
-@lru_cache(maxsize=512)
+@kept(512, lambda name, own, *_: own)
 def _grown(
-    name: str, own: str, dtype: str, tp: int, block_size: int, last: int
+    name: str, own: str, dtype: str, tp: int, adp: int, block_size: int, last: int
 ) -> tuple[int, ...] | None:
-    """Bytes of one sequence on all GPUs together at POINTS places up to `last`; None where the
-    model cannot be laid out so."""
+    """Bytes of one sequence on all GPUs that serve it together at POINTS places up to `last`; None
+    where the model cannot be laid out so."""
     spec = model(name, own)
     try:
         return (
             0,
             *(
                 tp
+                // adp
                 * int(
                     capacity.sequence_bytes_in_pool(
-                        spec, last * i // POINTS, dtype, "paged", block_size, tp=tp
+                        spec,
+                        last * i // POINTS,
+                        dtype,
+                        "paged",
+                        block_size,
+                        tp=tp,
+                        attention_dp=adp,
                     ).value
                     or 0
                 )
@@ -60,11 +66,13 @@ def growth_part(done: Sized) -> Json:
     left_out: list[str] = []
 
     def add(name: str, own: str, dtype: str, label: str, kind: str) -> None:
-        each = _grown(name, own, dtype, place.gpus, place.bs, last)
+        each = _grown(name, own, dtype, place.gpus, place.adp, place.bs, last)
         if each is None:
             left_out.append(label)
         else:
-            copies = parallel.kv_replication_factor(model(name, own), place.gpus).value or 1
+            copies = (
+                parallel.kv_replication_factor(model(name, own), place.gpus, place.adp).value or 1
+            )
             lines.append(
                 {
                     "name": label,
@@ -94,9 +102,9 @@ def growth_part(done: Sized) -> Json:
     }
 
 
-@lru_cache(maxsize=128)
+@kept(128, lambda name, own, *_: own)
 def _frontier(
-    name: str, own: str, dtype: str, w: str, tp: int, block_size: int, pool: int
+    name: str, own: str, dtype: str, w: str, tp: int, adp: int, block_size: int, pool: int
 ) -> tuple[tuple[int, float | None, int | None], ...]:
     """(context, sequences at which the cache weighs as much as the weights, sequences that fit)."""
     spec = model(name, own)
@@ -105,7 +113,14 @@ def _frontier(
         tokens = 1 << power
         even = balance.kv_weights_balance(spec, dtype, w, tokens=tokens, count=counted(spec)).value
         fit = capacity.max_streams(
-            spec, tokens, dtype, "paged", block_size, per_gpu_pool_bytes=pool, tp=tp
+            spec,
+            tokens,
+            dtype,
+            "paged",
+            block_size,
+            per_gpu_pool_bytes=pool,
+            tp=tp,
+            attention_dp=adp,
         ).value
         out.append((tokens, even, None if fit is None else int(fit)))
     return tuple(out)
@@ -123,6 +138,7 @@ def balance_part(done: Sized) -> Json | None:
         place.kv,
         place.w,
         place.gpus,
+        place.adp,
         place.bs,
         int(done.planned.kv_pool_per_gpu.value or 0),
     )

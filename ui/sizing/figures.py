@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
-from core.sizing import balance, blocks, catalog, gpus, kv, memory
+from core.sizing import balance, blocks, catalog, gpus, kv, layout, memory
 from core.sizing.architectures import model_from_config
 from core.sizing.deployment import Deployment
 from core.sizing.errors import SizingError
 from core.sizing.geometry import KVHeads, Latent, Layer, LayerCache, ModelSpec
 from core.sizing.plan import Plan, plan
 from core.sizing.result import Result
+from ui.sizing.mine import kept
 from ui.sizing.place import KV_FORMATS, Place, own_config
 from ui.sizing.shown import Json, figure, lines
 
 OWN = "your config.json"
 
 
-@lru_cache(maxsize=64)
+@kept(64, lambda name, own="": own)
 def model(name: str, own: str = "") -> ModelSpec:
     """A model of the catalogue, or what a config.json describes. Raises SizingError with the
     field's path."""
@@ -44,12 +44,12 @@ class Sized:
     why: str
 
 
-@lru_cache(maxsize=128)
+@kept(128, lambda place: place.own)
 def sized(place: Place) -> Sized:
     """Raises SizingError where the model cannot be read or cannot be laid out on these GPUs."""
     spec = model(place.model, place.own)
     token = kv.kv_bytes_per_token(spec, place.kv)
-    on_gpu = kv.kv_bytes_per_token(spec, place.kv, "gpu", tp=place.gpus)
+    on_gpu = kv.kv_bytes_per_token(spec, place.kv, "gpu", tp=place.gpus, attention_dp=place.adp)
     try:
         layer: Result | None = kv.kv_bytes_per_token(spec, place.kv, "layer")
     except SizingError:  # the layers differ
@@ -69,12 +69,14 @@ def counted(spec: ModelSpec) -> str:
 
 
 def deployment(place: Place, spec: ModelSpec) -> Deployment:
-    """The deployment that the page's controls describe: one replica, split by heads alone."""
+    """The deployment that the page's controls describe: one replica, split by heads, attention in
+    groups of its GPUs where it is so chosen."""
     longest = place.most or max(spec.max_position or place.ctx, place.ctx)
     return Deployment(
         spec,
         gpus.get(place.gpu),
         tp=place.gpus,
+        attention_dp=place.adp,
         context=place.ctx,
         max_model_len=max(longest, place.ctx),
         weight_dtype=place.w,
@@ -117,16 +119,7 @@ def levers(done: Sized) -> list[Json]:
     found = main_layer(spec)
     if found is not None:
         out.append({"id": "heads", "moves": ["n_kv", "d_latent", "d_rope"], **_shared(found[0])})
-    other = "fp8" if place.kv in ("bf16", "fp32") else "bf16"
-    less = kv.kv_bytes_per_token(spec, other).value
-    out.append(
-        {
-            "id": "bytes",
-            "moves": ["b", "b_k", "b_v", "b_rope", "s"],
-            "other": KV_FORMATS[other],
-            "value": less,
-        }
-    )
+    out.append({"id": "bytes", "moves": ["b", "b_k", "b_v", "b_rope", "s"], **_smaller(done)})
     windows = [_window(layer.cache) for layer, _ in spec.layer_groups]
     widest = max(windows, default=0)
     out.append(
@@ -138,18 +131,50 @@ def levers(done: Sized) -> list[Json]:
         }
     )
     whole, here = done.token.value or 0, done.token_gpu.value or 0
-    copies = place.gpus * here / whole if whole else 1
+    together = place.gpus // place.adp
+    copies = together * here / whole if whole else 1
     out.append(
         {
             "id": "gpus",
             "moves": ["n_kv"],
-            "case": "one" if place.gpus == 1 else "copies" if copies > 1 else "split",
-            "gpus": place.gpus,
+            "case": _gpus_case(done, copies),
+            "gpus": together,
+            "groups": place.adp,
             "value": here,
             "copies": round(copies, 2),
         }
     )
     return out
+
+
+def _smaller(done: Sized) -> Json:
+    """The nearest format that makes a token smaller, if there is one."""
+    now = done.token.value or 0
+    for name in ("fp8", "int4_per_token_head"):
+        try:
+            value = kv.kv_bytes_per_token(done.spec, name).value or 0
+        except SizingError:  # a format that cannot keep this shape
+            continue
+        if value < now:
+            return {"case": "less", "other": KV_FORMATS[name], "value": value}
+    return {"case": "least"}
+
+
+def _gpus_case(done: Sized, copies: float) -> str:
+    """What more GPUs do to a token's bytes."""
+    place = done.place
+    if not done.token.value:
+        return "none"
+    if place.adp > 1:
+        return "groups"
+    if place.gpus == 1:
+        try:
+            layout.check(done.spec, layout.of(2))
+            each = kv.kv_bytes_per_token(done.spec, place.kv, "gpu", tp=2).value or 0
+        except SizingError:  # its heads do not divide
+            return "alone"
+        return "one" if 2 * each == done.token.value else "one-copies"
+    return "copies" if copies > 1 else "split"
 
 
 def _shared(layer: Layer) -> Json:
@@ -184,7 +209,7 @@ def memory_part(done: Sized) -> Json | None:
     if planned is None:
         return None
     one = memory.split(planned, place.n)
-    every = memory.of_all(one, place.gpus)
+    every = memory.of_replica(planned, place.n)
     length = balance.kv_weights_balance(
         planned.model, place.kv, place.w, batch=place.n, count=counted(done.spec)
     )
@@ -226,13 +251,21 @@ def paging_part(done: Sized) -> Json | None:
     }
 
 
+def beyond(done: Sized) -> list[str]:
+    """A warning where the context is longer than the model was made for."""
+    limit, asked = done.spec.max_position, done.place.ctx
+    if limit is None or asked <= limit:
+        return []
+    return [f"{title(done.place)} was made for {limit:,} tokens; {asked:,} are sized all the same."]
+
+
 def model_part(done: Sized) -> Json:
     """What is to be said of the model: warnings first."""
     spec = done.spec
     return {
         "title": title(done.place),
         "source": spec.source,
-        "warnings": list(spec.warnings),
+        "warnings": [*spec.warnings, *beyond(done)],
         "notes": list(spec.notes),
         "limit": spec.max_position,
         "fields": {k: v for k, v in spec.fields.items() if isinstance(v, int | float | str)},

@@ -29,7 +29,7 @@ def results(done: Sized) -> Iterator[tuple[str, str, Result]]:
     one = memory.split(done.planned, done.place.n)
     for name, part in one.items():
         yield "memory of a GPU", name, part
-    for name, part in memory.of_all(one, done.place.gpus).items():
+    for name, part in memory.of_replica(done.planned, done.place.n).items():
         yield "memory of all GPUs", name, part
     for name, part in done.planned.results().items():
         yield "plan", name, part

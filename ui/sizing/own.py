@@ -17,6 +17,7 @@ _TEXT, _FILE, _ERROR = "ks.own.text", "ks.own.file", "ks.own.error"
 
 def checked(text: str, at: Place) -> Place:
     """The place with this config.json in it. Raises SizingError with the field's path."""
+    text = text.removeprefix("\ufeff")  # what an editor may put before the first character
     own_config(text)  # an empty text is no config, though an empty `own` is none of one's own
     wanted = replace(at, own=text)
     try:
@@ -24,7 +25,7 @@ def checked(text: str, at: Place) -> Place:
     except SizingError as exc:
         if exc.path.startswith(("config", "model")):
             raise
-        wanted = replace(wanted, gpus=1)  # it cannot be split over so many
+        wanted = replace(wanted, gpus=1, adp=1)  # it cannot be split over so many
         figures.sized(wanted)
     return wanted
 

@@ -2,6 +2,7 @@
 
     ?model=llama-3.1-70b &gpu=h100-sxm5 &gpus=8        the deployment
     &own=eJyr…                                         a config.json of one's own, instead of model
+    &adp=8                                             attention groups: each has its own sequences
     &kv=fp8 &w=checkpoint &ctx=4096 &n=64              formats, tokens of a sequence, sequences
     &max=32768 &bs=16                                  what a contiguous cache reserves; block size
     &of=gpu                                            the bar: of all GPUs, or of one
@@ -15,13 +16,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from functools import lru_cache
 from typing import Any
 
 from core.sizing import catalog, config_json, gpus
 from core.sizing.errors import SizingError
 from ui import links
 from ui.kit import address
+from ui.sizing.mine import kept
 
 KV_FORMATS = {
     "bf16": "BF16",
@@ -45,12 +46,14 @@ MOST_TOKENS, MOST_SEQUENCES, MOST_BLOCK, MOST_BESIDE = 1 << 20, 4096, 256, 4
 class Place:
     """The page's controls. own: the text of a config.json, "" for a model of the catalogue. most:
     tokens that a contiguous cache reserves for a sequence, 0: as many as the model allows. of: what
-    the bar shows, "all" GPUs or one "gpu"."""
+    the bar shows, "all" GPUs or one "gpu". adp: groups of the GPUs, which attend each for
+    sequences of its own; 1: all split the heads of every sequence."""
 
     model: str = "llama-3.1-70b"
     own: str = ""
     gpu: str = "h100-sxm5"
     gpus: int = 8
+    adp: int = 1
     kv: str = "bf16"
     w: str = "checkpoint"
     ctx: int = 4096
@@ -77,6 +80,10 @@ EXAMPLES = {
         "DeepSeek-V3 on 8 × H200",
         Place(model="deepseek-v3", gpu="h200-sxm", ctx=8192, n=64, vs=("llama-3.1-70b",)),
     ),
+    "apart": (
+        "DeepSeek-V3, attention apart",
+        Place(model="deepseek-v3", gpu="h200-sxm", adp=8, ctx=8192, n=64, vs=("llama-3.1-70b",)),
+    ),
     "window": (
         "Gemma 3 27B, windows",
         Place(model="gemma-3-27b", gpus=2, ctx=32_768, n=16, vs=("qwen3-32b",)),
@@ -84,7 +91,7 @@ EXAMPLES = {
 }
 """Name → title and place: where the controls can be set at one stroke."""
 
-NAMES = ("model", "own", "gpu", "gpus", "kv", "w", "ctx", "n", "max", "bs", "of", "vs")
+NAMES = ("model", "own", "gpu", "gpus", "adp", "kv", "w", "ctx", "n", "max", "bs", "of", "vs")
 _FIELD = {"max": "most"}
 _LIMITS = {
     "ctx": (1, MOST_TOKENS),
@@ -125,7 +132,7 @@ def value_of(name: str, raw: str) -> Any:
     """The value of one parameter, or None if it cannot be what the page can show."""
     if name in _LIMITS:
         return _number(name, raw)
-    if name == "gpus":
+    if name in ("gpus", "adp"):
         return int(raw) if raw in {str(count) for count in GPU_COUNTS} else None
     if name == "vs":
         return _beside(raw)
@@ -144,15 +151,21 @@ def value_of(name: str, raw: str) -> Any:
 def read(params: Mapping[str, str]) -> tuple[Place, str | None]:
     """What the address asks for, and a sentence about what it asks in vain."""
     found, notice = address.sort(params, NAMES, value_of)
-    return Place(**{_FIELD.get(name, name): value for name, value in found.items()}), notice
+    return _whole(Place(**{_FIELD.get(name, name): value for name, value in found.items()})), notice
+
+
+def _whole(place: Place) -> Place:
+    """The place with no more groups than GPUs."""
+    return replace(place, adp=min(place.adp, place.gpus))
 
 
 def taken(place: Place, sent: object) -> Place:
     """The place after a control of the instrument was moved; what it cannot say is not taken."""
     if not isinstance(sent, dict):
         return place
-    if sent.get("example") in EXAMPLES:
-        return EXAMPLES[sent["example"]][1]
+    example = sent.get("example")
+    if isinstance(example, str) and example in EXAMPLES:
+        return EXAMPLES[example][1]
     found: dict[str, Any] = {}
     for name, raw in sent.items():
         if isinstance(name, str) and name in NAMES and name != "own" and isinstance(raw, str):
@@ -162,10 +175,10 @@ def taken(place: Place, sent: object) -> Place:
                 found[_FIELD.get(name, name)] = value
     if "model" in found:  # one of the catalogue takes the place of one's own
         found["own"] = ""
-    return replace(place, **found)
+    return _whole(replace(place, **found))
 
 
-@lru_cache(maxsize=16)
+@kept(1, lambda text: text)
 def _packed(text: str) -> str | None:
     try:
         return links.pack(json.loads(text))

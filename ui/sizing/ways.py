@@ -73,14 +73,16 @@ def ways_part(done: Sized) -> Json | None:
         "layers": count,
         "of": done.spec.num_layers,
         "query": query,
-        "gpus": done.place.gpus,
+        "gpus": done.place.gpus // done.place.adp,
         "borrowed": own != "mla",
         "ways": ways,
     }
 
 
 def _on_gpu(spec: Any, done: Sized) -> Result:
-    return kv.kv_bytes_per_token(spec, done.place.kv, "gpu", tp=done.place.gpus)
+    return kv.kv_bytes_per_token(
+        spec, done.place.kv, "gpu", tp=done.place.gpus, attention_dp=done.place.adp
+    )
 
 
 def _group(query: int) -> int:

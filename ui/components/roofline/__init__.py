@@ -1,5 +1,5 @@
 """The roofline instrument: up to four roofs, a model's work as points on the first of them, and the
-steps of a recorded run beside them, which can be brushed.
+steps of a run beside them, which can be brushed: of a recorded one, or of one measured now.
 
 Modelled figures come from Python with their derivations, measured ones as counts, times and shares
 of the run's steps; the browser draws, lets steps be pointed at and sums those that are selected.
@@ -39,6 +39,11 @@ def roofline(data: dict[str, Any], *, key: str, on_choice: Callable[[], None]) -
     """Mount it. data: `ui.roofline.bench.data`; keep it equal across reruns.
 
     `on_choice` finds in the session state, under `key`, `choice`: {seq, place: {name: text}}, what
-    the controls say.
+    the controls say. What it returns has `live`, {do: "run" | "live" | "recorded"}: have the engine
+    run the chosen scenario now, or show what was measured so, or what was recorded.
     """
-    return _mount(key=key, data=data, on_choice_change=on_choice)
+    return _mount(key=key, data=data, on_choice_change=on_choice, on_live_change=_noop)
+
+
+def _noop() -> None:
+    """A trigger needs one, or the component returns none."""

@@ -35,24 +35,38 @@ export class Controls {
     this.model.firstElementChild.hidden = !place.own;
     if (keep) return;
     this.model.value = place.own ? "" : place.model;
-    for (const name of ["gpu", "gpus", "kv", "w"]) this[name].value = String(place[name]);
+    this.group(place.gpus);
+    for (const name of ["gpu", "gpus", "adp", "kv", "w"]) this[name].value = String(place[name]);
     this.ctx.set(place.ctx);
     this.n.set(place.n);
   }
 
   make({ options }) {
     this.made = true;
+    this.root.classList.add("deploy");
     this.model = this.select("Model", "model", options.models, "wide");
     const own = el("option", "", "Your config.json");
     own.value = "";
     this.model.prepend(own);
     this.gpu = this.select("GPU", "gpu", options.gpus, "wide");
     this.gpus = this.select("How many", "gpus", options.counts);
+    this.adp = this.select("Attention", "adp", []);
     this.kv = this.select("KV cache in", "kv", options.kv);
     this.w = this.select("Weights in", "w", options.w);
     this.ctx = this.slider("Context of each, tokens", "ctx", CONTEXTS, 1048576);
     this.n = this.slider("Sequences at once", "n", COUNTS, 4096);
     this.example = this.select("Example", "example", [["", "Set the controls to …"], ...options.examples]);
+  }
+
+  // How the GPUs can be grouped: all of them split the heads of each sequence, or groups of them do,
+  // each for sequences of its own.
+  group(gpus) {
+    if (this.grouped === gpus) return;
+    this.grouped = gpus;
+    const counts = [1, 2, 4, 8, 16].filter((n) => n <= gpus);
+    const words = (n) => (gpus === 1 ? "on the one GPU" : n === 1 ? `heads over all ${gpus}` : n === gpus ? `${n} groups of one` : `${n} groups of ${gpus / n}`);
+    this.adp.replaceChildren(...counts.map((n) => Object.assign(el("option", "", words(n)), { value: String(n) })));
+    this.adp.disabled = gpus === 1;
   }
 
   field(label, node, cls = "") {

@@ -7,6 +7,9 @@ const plain = (sym) => sym.replace(/_\d+$/, ""); // n_kv_1 is n_kv of another ki
 const TERM_NAMES = { L: "layers", n_kv: "KV heads", d_head: "head_dim", d_k: "key", d_v: "value", d_latent: "latent", d_rope: "rotary key", b: "bytes", b_k: "bytes, K", b_v: "bytes, V", b_rope: "bytes, rotary", s: "scale bytes" };
 const sub = (sym) => TERM_NAMES[plain(sym)] ?? sym.replaceAll("_", " ");
 
+// Which GPUs a token lies on: all, or those of one attention group.
+const whereOf = ({ gpus, adp }) => (gpus === 1 ? "the GPU" : adp === 1 ? `each of ${gpus} GPUs` : gpus === adp ? "the one GPU it lies on" : `each of ${gpus / adp} GPUs it lies on`);
+
 export class Formula {
   constructor(open) {
     this.open = open;
@@ -31,7 +34,7 @@ export class Formula {
     this.scopes.replaceChildren(
       this.scope("whole model", token.model),
       ...(token.layer ? [this.scope("one layer", token.layer)] : []),
-      this.scope(data.place.gpus > 1 ? `each of ${data.place.gpus} GPUs` : "the GPU", token.gpu),
+      this.scope(whereOf(data.place), token.gpu),
       this.scope(`${num(data.place.ctx)} tokens, whole model`, token.sequence),
     );
     this.levers.replaceChildren(...token.levers.map((lever) => this.lever(lever, data)));

@@ -38,7 +38,7 @@ export class Growth extends ChartPanel {
     this.prov.replaceChildren(modelled([`${plural(n, "sequence")}`, `KV ${growth.format}`]));
     this.pick(data);
     const copied = growth.lines.filter((l) => l.copies > 1.01 && l.kind !== "format");
-    const notes = copied.map((l) => `${l.name}: split by heads over ${data.place.gpus} GPUs, a token is kept ${l.copies} times.`);
+    const notes = copied.map((l) => `${l.name}: split by heads over ${data.place.gpus / data.place.adp} GPUs, a token is kept ${l.copies} times.`);
     if (growth.left_out.length) notes.push(`Cannot be split over ${plural(data.place.gpus, "GPU")}: ${growth.left_out.join(", ")}.`);
     if (growth.lines.some((l) => l.name.endsWith("*"))) notes.push("* Not a real model.");
     this.left.textContent = notes.join(" ");

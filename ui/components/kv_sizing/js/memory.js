@@ -28,8 +28,9 @@ export class Memory {
     this.root = el("section", "panel mem", el("header", "head", this.title, this.seg, this.prov, this.fit), el("div", "barbox", this.bar, this.mark), this.key, this.even);
   }
 
-  update(memory, data) {
+  update(memory, data, u) {
     const { place } = data;
+    this.u = u;
     const many = place.gpus > 1;
     const all = many && place.of === "all";
     const parts = all ? memory.all : memory.gpu;
@@ -67,7 +68,7 @@ export class Memory {
       const b = button(`part ${name}${name === "kv" && short ? " over" : ""}`, `${NAMES[name]}: ${gb(parts[name].value)}, ${gib(parts[name].value)}. Show how it is reached`);
       b.style.flexGrow = String(Math.max(value / total, 0));
       b.hidden = value <= 0;
-      if (value / total > 0.1) b.append(el("span", "", NAMES[name]), el("small", "", gb(parts[name].value)));
+      b.append(...this.words(name, parts[name].value, value / total));
       b.onclick = () => this.open(shown[name], b);
       nodes.push(b);
     }
@@ -77,6 +78,13 @@ export class Memory {
       ...ORDER.map((name) => el("span", "", el("i", name), `${NAMES[name].toLowerCase()} `, opens(parts[name], this.open, gb(parts[name].value)), el("small", "", gib(parts[name].value)))),
       ...(inside ? [el("span", "", el("i", "even-key"), "keys and values as large as the weights")] : []),
     );
+  }
+
+  // The words that a part of the bar has room for; the key below has all of them.
+  words(name, value, share) {
+    const room = share * (this.bar.clientWidth || 0) - 14 * this.u;
+    const size = gb(value);
+    return [NAMES[name].length * 7 * this.u < room ? el("span", "", NAMES[name]) : null, size.length * 7.2 * this.u < room ? el("small", "", size) : null].filter(Boolean);
   }
 
   // Where keys and values are as large as the weights: a mark on the bar, and both ways to get there.
@@ -95,6 +103,8 @@ export class Memory {
     if (batch.value !== null && context.value !== null) out.push(", or with ");
     if (context.value !== null) out.push(`${plural(place.n, "sequence")} at `, opens(context, this.open, num(Math.round(context.value))), " tokens each");
     else if (batch.value === null) out[1] = "They never balance: a sequence of this model keeps too little.";
+    const again = memory.all.weights.value > 1.01 * memory.model_weights.value;
+    if (again) out.push(`; the weights counted once, though GPUs hold some of them again`);
     out.push(memory.copies > 1.01 ? `, each byte counted once; here every one is kept ${memory.copies} times.` : ".");
     if (memory.longest === null) out.push(` ${plural(place.n, "sequence")} fit${place.n === 1 ? "s" : ""} at any length.`);
     else out.push(memory.longest ? ` ${plural(place.n, "sequence")} fit${place.n === 1 ? "s" : ""} up to ${num(memory.longest)} tokens each.` : ` Not even one token for each of ${plural(place.n, "sequence")} fits.`);

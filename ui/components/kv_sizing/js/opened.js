@@ -1,6 +1,7 @@
 // A number, opened: its formula with the values put in, each letter, what it rests on, its source.
 import { button, el, num } from "../../run_player/js/util.js";
 import { icon } from "../../run_player/js/icons.js";
+import { legible } from "./legible.js";
 import { SCOPES, amount } from "./said.js";
 
 const BASIS = { arithmetic: "follows from the inputs", convention: "rests on a rule of thumb", literature: "as reported by others" };
@@ -57,7 +58,7 @@ export class Opened {
     const scope = SCOPES[figure.scope] ?? figure.scope;
     const unit = figure.unit === "B" || figure.unit === "fraction" ? "" : ` ${figure.unit}`;
     this.title.replaceChildren(figure.label, el("small", "", [scope, BASIS[figure.basis]].filter(Boolean).join("; ")));
-    const steps = el("ol", "steps", ...figure.steps.map(([formula, values, value, u]) => el("li", "", el("code", "", formula), values ? el("code", "", `= ${values}`) : null, el("code", "v", `= ${written(value)} ${u}`))));
+    const steps = el("ol", "steps", ...figure.steps.map(([formula, values, value, u]) => el("li", "", el("code", "", formula), values ? el("code", "", `= ${legible(values, 6)}`) : null, el("code", "v", `= ${written(value)} ${u}`))));
     const rows = figure.symbols.map(([sym, text, value, u]) => el("tr", "", el("th", "", el("code", "", sym)), el("td", "", text), el("td", "n", `${written(value)} ${u}`)));
     for (const row of rows) row.firstElementChild.scope = "row";
     const table = el("table", "t letters", el("caption", "sr", "Letters of the formula"), el("tbody", "", ...rows));

@@ -1,5 +1,6 @@
 // How a number was computed: the calls into the library, with values put in. Text only.
 import { el } from "../../run_player/js/util.js";
+import { legible } from "../../kv_sizing/js/legible.js";
 
 function table(cls, head, rows) {
   const body = el("tbody");
@@ -35,7 +36,7 @@ function oneCall(call) {
   const box = el("div", "dv-call");
   box.append(el("p", "dv-name", el("code", "", call.function), call.scope ? el("span", "dv-scope", `for ${SCOPES[call.scope]}`) : null, el("b", "", call.value)));
   box.append(el("p", "dv-in", call.inputs));
-  if (call.steps.length) box.append(table("dv-steps", ["Formula", "With the values", "Gives"], call.steps));
+  if (call.steps.length) box.append(table("dv-steps", ["Formula", "With the values", "Gives"], call.steps.map(([formula, values, gives]) => [formula, legible(values, 6), gives])));
   if (call.symbols.length) box.append(table("dv-symbols", ["Symbol", "What it is", "Value"], call.symbols));
   for (const note of call.notes) box.append(el("p", "dv-note", note));
   const basis = { arithmetic: "arithmetic", convention: "a convention", literature: "a measurement that somebody reports" }[call.basis];

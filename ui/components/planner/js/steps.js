@@ -1,10 +1,8 @@
 // The plan step by step: a number a row, its formula with the values put in, and the ledger's claims.
-import { el, num } from "../../run_player/js/util.js";
+import { el } from "../../run_player/js/util.js";
+import { legible } from "../../kv_sizing/js/legible.js";
 import { amount, modelled, opens } from "../../kv_sizing/js/said.js";
 import { money } from "./answer.js";
-
-// Arithmetic for the eye: thousands apart, and no more digits than one reads. Opened, it is exact.
-export const legible = (text) => text.replace(/\d+\.\d{5,}/g, (v) => String(Number(Number(v).toPrecision(4)))).replace(/(?<![\d.])\d{4,}(?![\d.])/g, (v) => num(Number(v)));
 
 // Sizes in both units, times in milliseconds.
 function valueOf({ value, unit, both }) {
@@ -27,13 +25,12 @@ export class Steps {
     this.list.replaceChildren(...steps.map((one) => this.row(one, data.present)));
   }
 
-  row({ figure, claims }, present) {
-    const last = figure.steps.at(-1);
+  row({ figure, lines, claims }, present) {
     const whole = valueOf(figure);
     const head = el("div", "sline", el("span", "sname", figure.label, figure.scope.includes("replica") ? el("small", "", figure.scope) : null), opens(figure, this.open, whole));
-    const code = last ? el("code", "scode", legible(last[1] ? `${last[0]} = ${last[1]}` : last[0])) : null;
+    const code = lines.map((text) => el("code", "scode", legible(text)));
     const said = claims.length ? el("span", "sclaims", "The chapter here: ", ...claims.flatMap(([id, verdict], i) => [i ? ", " : "", present ? id : claimTo(id), ` ${verdict}`])) : null;
-    return el("li", "", head, code, said);
+    return el("li", "", head, ...code, said);
   }
 }
 

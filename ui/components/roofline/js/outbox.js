@@ -15,6 +15,11 @@ export class Outbox {
     clearTimeout(this.timer);
   }
 
+  // Whether something is on its way, or about to go.
+  get busy() {
+    return this.pending !== null || this.waits !== null;
+  }
+
   // An answer has come. Whether the reader has moved on since it was asked for.
   answered(seq) {
     if (this.waits && seq >= this.waits.seq) this.waits = null;

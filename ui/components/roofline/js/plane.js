@@ -63,6 +63,7 @@ export class Plane {
     const right = wide ? width - Math.min(Math.max(...names.map((n) => n.length), 0) * 6.3 * u + 14 * u, width * 0.34) : width - 12 * u;
     this.labels = [];
     this.taken = [];
+    this.lines = [];
     this.area = { left: 46 * u, right, top: 26 * u, base: height - 36 * u };
     const plane = (this.plane = new LogLog(root, { xs, ys, box: this.area, u }));
     plane.grid(rateText, 9);
@@ -95,6 +96,8 @@ export class Plane {
     const { plane, u } = this;
     const { ridge } = plane.roof(machine, cls);
     const [x, y] = [plane.X(ridge), plane.Y(machine.flops)];
+    const rise = Math.log10(ridge / plane.xs[0]); // decades to the left edge: as many down
+    this.lines.push([plane.X(plane.xs[0]), plane.Y(machine.flops / 10 ** rise), x, y], [x, y, this.area.right, y]);
     svg("path", { d: `M${x - 4 * u} ${y}L${x} ${y - 4 * u}L${x + 4 * u} ${y}L${x} ${y + 4 * u}Z`, class: `ridge ${kind}` }, this.root);
     this.label(x, y, ridge >= 100 ? Math.round(ridge).toLocaleString("en-US") : ridge.toPrecision(3), `v name ${kind}`, { r: 6, weight: 1 });
     return { name: machine.short ?? machine.name, kind, y };
@@ -116,8 +119,20 @@ export class Plane {
   write() {
     const { plane, u, area } = this;
     const wanted = this.labels.toSorted((a, b) => a.weight - b.weight);
-    const found = places(wanted, this.taken, { x0: area.left, x1: area.right + 4 * u, y0: area.top - 16 * u, y1: area.base });
-    wanted.forEach((w, i) => found[i] && plane.text(found[i].x, found[i].y, w.words, { "text-anchor": found[i].anchor, class: w.cls }));
+    const found = places(wanted, this.taken, { x0: area.left, x1: area.right + 4 * u, y0: area.top - 16 * u, y1: area.base }, this.lines);
+    wanted.forEach((w, i) => {
+      if (!found[i]) return;
+      this.lead(w, found[i].area);
+      plane.text(found[i].x, found[i].y, w.words, { "text-anchor": found[i].anchor, class: w.cls });
+    });
+  }
+
+  // From a name that stands away from its mark a line leads there.
+  lead({ x, y, r, far }, { x0, x1, y0, y1 }) {
+    const [tx, ty] = [clamp(x, x0 + 4, x1 - 4), y < y0 ? y0 : y1];
+    const away = Math.hypot(tx - x, ty - y);
+    if (!far || (y > y0 && y < y1) || away < r + 4 * this.u) return;
+    svg("line", { x1: x + ((tx - x) * r) / away, y1: y + ((ty - y) * r) / away, x2: tx, y2: ty, class: "lead" }, this.root);
   }
 
   // Where the matrices stand with 1, 4, 16 … tokens in a step: one line for decode and prefill.

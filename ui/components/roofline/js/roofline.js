@@ -3,13 +3,12 @@
 import { icon } from "../../run_player/js/icons.js";
 import { provenance } from "../../run_player/js/provenance.js";
 import { button, el, num, plural } from "../../run_player/js/util.js";
-import { Opened } from "../../kv_sizing/js/opened.js";
+import { Instrument } from "../../kv_sizing/js/instrument.js";
 import { modelled } from "../../kv_sizing/js/said.js";
 import { figures, short } from "../../live_run/js/scales.js";
 import { fileName, savePng, saveText } from "../../series/js/save.js";
 import { Chosen } from "./chosen.js";
 import { parseRanges, rangesOf, stepsOf, writeRanges } from "./measured.js";
-import { Outbox } from "./outbox.js";
 import { CLASSES, Plane } from "./plane.js";
 import { RoofControls, RoofPicker } from "./roofcontrols.js";
 import { Strip } from "./strip.js";
@@ -18,34 +17,24 @@ import { Figures, StepTable, sheet, sheetCsv } from "./tables.js";
 const SETTLED_MS = 300; // a selection goes into the address once it rests
 const PRECISIONS = { bfloat16: "BF16", float32: "FP32", float16: "FP16" };
 
-export class Roofline {
+export class Roofline extends Instrument {
   constructor(host) {
-    this.host = host;
+    super(host, "kv sizing rooflines");
     this.steps = [];
     this.chosen = new Set();
     this.anchor = null; // where a range begins that Shift extends
     this.hovered = null;
-    this.outbox = new Outbox((what) => this.component.setStateValue("choice", what));
     const choose = (change) => this.outbox.put(change);
     const act = { hover: (step) => this.hover(step), pick: (step, adds) => this.pick(step, adds), brush: (steps) => this.brush(steps) };
-    this.opened = new Opened();
     this.controls = new RoofControls(choose);
     this.picker = new RoofPicker(choose);
     this.plane = new Plane(act);
     this.strip = new Strip(act);
     this.numbers = new Chosen();
-    this.figures = new Figures((figure, from) => this.opened.show(figure, from));
+    this.figures = new Figures(this.open);
     this.table = new StepTable();
-    this.refused = el("p", "refused");
-    this.refused.setAttribute("role", "alert");
-    this.notes = el("div", "notes");
     const duo = el("div", "duo", this.chartPanel(choose), this.runPanel(choose));
-    this.root = el("section", "kv sizing rooflines", this.controls.root, this.refused, this.notes, duo, this.figures.root, this.opened.root);
-    this.resize = new ResizeObserver(() => {
-      cancelAnimationFrame(this.raf);
-      this.raf = requestAnimationFrame(() => this.data && this.root.clientWidth !== this.width && this.draw());
-    });
-    this.resize.observe(this.root);
+    this.root.append(this.controls.root, this.refused, this.notes, duo, this.figures.root, this.opened.root);
   }
 
   chartPanel(choose) {
@@ -78,36 +67,39 @@ export class Roofline {
     this.run.setAttribute("aria-label", "Recorded run");
     this.run.onchange = () => choose({ run: this.run.value });
     this.runProv = el("span", "provs");
+    const asks = (what) => () => this.component.setTriggerValue("live", { do: what });
+    this.again = button("btn", null, icon("play"), "Run it here, now");
+    this.again.onclick = () => {
+      if (this.again.getAttribute("aria-disabled") === "true") return;
+      this.again.setAttribute("aria-disabled", "true");
+      this.again.lastChild.textContent = "Running …";
+      asks("run")();
+    };
+    this.which = { recorded: button("", null, "Recorded"), live: button("", null, "Measured now") };
+    for (const [name, b] of Object.entries(this.which)) b.onclick = asks(name);
+    this.both = el("div", "seg", this.which.recorded, this.which.live);
+    this.both.setAttribute("role", "group");
+    this.both.setAttribute("aria-label", "Steps of this run");
+    this.liveSaid = el("p", "small");
+    this.liveSaid.setAttribute("role", "status");
+    this.liveRow = el("div", "liverow", this.both, this.again);
     this.ceilings = el("p", "small muted");
-    return el("section", "panel chart runs", el("header", "head", el("h2", "", "Measured steps"), this.runProv), this.run, this.ceilings, this.strip.root, this.numbers.root, this.table.root);
+    return el("section", "panel chart runs", el("header", "head", el("h2", "", "Measured steps"), this.runProv), this.run, this.liveRow, this.liveSaid, this.ceilings, this.strip.root, this.numbers.root, this.table.root);
   }
 
-  dispose() {
-    this.outbox.dispose();
-    cancelAnimationFrame(this.raf);
-    this.resize.disconnect();
-    this.opened.dispose();
-  }
-
-  update(component) {
-    this.component = component;
-    const { data } = component;
-    if (this.host.firstElementChild !== this.root) this.host.replaceChildren(this.root);
-    const moved = this.outbox.answered(data.seq); // what has moved on since stays where it stands
-    this.root.dataset.scale = data.present ? "present" : "";
-    this.controls.update(data, { keep: moved });
-    this.refused.textContent = data.refused;
-    this.refused.hidden = !data.refused;
-    const before = this.data;
-    this.data = data;
+  received(before, moved) {
+    const { data } = this;
+    this.liveControls(data.live);
     if (before?.measured?.name !== data.measured?.name) this.take(data);
     else if (!moved && before && before.place.steps !== data.place.steps) this.choose(parseRanges(data.place.steps, this.steps));
-    const text = JSON.stringify({ ...data, seq: 0, place: { ...data.place, steps: "" } });
-    if (text !== this.drawn) {
-      this.drawn = text; // what is the same is not drawn again: it may have the focus
-      this.draw();
-    }
-    this.host.dataset.seq = String(data.seq);
+  }
+
+  undrawn({ place }) {
+    return { seq: 0, place: { ...place, steps: "" } };
+  }
+
+  resized() {
+    this.draw();
   }
 
   // Another run.
@@ -126,12 +118,11 @@ export class Roofline {
     const { data } = this;
     const u = this.measure();
     const { modelled: m, measured, place } = data;
-    this.notes.replaceChildren(...m.notes.map((text) => el("p", "warn", icon("warn"), el("span", "", text))));
-    this.notes.hidden = !m.notes.length;
+    this.warn(m.notes);
     this.picker.update(data, CLASSES);
     for (const [name, b] of Object.entries(this.view)) b.setAttribute("aria-pressed", String(place.view === name));
     this.views.hidden = !measured;
-    if (measured) this.run.value = measured.name;
+    if (measured) this.run.value = place.run;
     this.run.hidden = !measured;
     this.label(measured);
     const near = place.view === "own" && this.steps.length > 0; // nothing but measured points
@@ -141,9 +132,24 @@ export class Roofline {
     const own = this.own(measured);
     const width = Math.floor(this.plane.box.clientWidth);
     if (width > 60) this.plane.draw({ modelled: m, steps: this.steps, own, view: place.view, about: this.about(m, own) }, width, Math.round((data.present ? 410 : 500) * u), u);
-    const carries = near ? [] : [el("b", "", m.roofs[0].short), " carries the points of the model; small marks are measured steps."];
+    const other = m.points.find((p) => p.id === "decode-attention")?.dtype;
+    const apart = m.roofs[0].short.endsWith(`, ${other}`) ? "" : ` Attention is computed in ${other}, so its points are under that peak.`;
+    const carries = near ? [] : [el("b", "", m.roofs[0].short), ` carries the points of the model; small marks are measured steps.${apart}`];
     this.key.replaceChildren("Round: decode. Square: prefill. Diamond: both. Full: matrices. Open: attention. ", ...carries);
     this.choose(this.chosen);
+  }
+
+  // Whether the chosen run can be measured on the engine that is here, and which of both is shown.
+  liveControls({ can, has, shown, said }) {
+    this.again.removeAttribute("aria-disabled");
+    this.again.lastChild.textContent = has ? "Run it again" : "Run it here, now";
+    this.again.hidden = !can;
+    this.both.hidden = !has;
+    this.which.live.setAttribute("aria-pressed", String(shown));
+    this.which.recorded.setAttribute("aria-pressed", String(!shown));
+    this.liveRow.hidden = !can && !has;
+    this.liveSaid.textContent = said;
+    this.liveSaid.hidden = !said;
   }
 
   label(measured) {
@@ -173,14 +179,6 @@ export class Roofline {
     const points = m.points.filter((p) => p.reaches).map((p) => `${p.label} at ${figures(p.at.value)}, bound by ${p.bound}`);
     const steps = this.steps.length ? ` ${plural(this.steps.length, "measured step")}${own ? " under a measured roof" : ""}.` : "";
     return `FLOP per second over FLOP per byte, both in powers of ten. ${roofs}. On ${m.roofs[0].short}: ${points.join("; ")}.${steps}`;
-  }
-
-  measure() {
-    const u = Number(getComputedStyle(this.root).getPropertyValue("--scale")) || 1;
-    this.width = this.root.clientWidth;
-    this.root.classList.toggle("narrow", this.width / u < 620);
-    this.root.classList.toggle("middle", this.width / u < 980);
-    return u;
   }
 
   // --- steps ----------------------------------------------------------------------------------------
