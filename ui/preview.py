@@ -78,7 +78,18 @@ def headline(events: list[Json]) -> tuple[str, str]:
         for event in events:
             if event["type"] == kind:
                 return head, _sentence(event)
-    return "Decode", "Every running sequence computes one token."
+    return _work(events)
+
+
+def _work(events: list[Json]) -> tuple[str, str]:
+    """Of a step in which nothing else happened: a piece of a prompt, all tokens anew where nothing
+    is kept, or a token each."""
+    shares = {e["sequence"]: e["num_scheduled_tokens"] for e in events if e["type"] == "scheduled"}
+    longer = [f"{who} computes {count} tokens" for who, count in shares.items() if count > 1]
+    if not longer:
+        return "Decode", "Every running sequence computes one token."
+    others = ", the others one each" if len(longer) < len(shares) else ""
+    return "Prefill", f"{', '.join(longer)}{others}."
 
 
 def _texts(run: Json, tokens: list[int]) -> list[str]:

@@ -266,6 +266,11 @@ def test_figures_in_the_lesson_are_computed_ones() -> None:
     fp8 = calc("kv_bytes_per_token", model="llama-3.1-70b", dtype="fp8")
     scaled = calc("kv_bytes_per_token", model="llama-3.1-70b", dtype="fp8_per_token_head")
     assert round(100 * (scaled / fp8 - 1)) == 3 and "adds 3 %" in words["words.full"]
+    long = calc("kv_bytes_sequence", model="llama-3.1-70b", tokens=131_072)
+    assert f"takes {long / 2**30:g} GiB ({long / 1e9:.2f} GB)" in words["words.full"]
+    short = calc("kv_bytes_sequence", model="llama-3.1-70b", tokens=4096)
+    assert f"as much as {long // short} requests of 4K" in words["words.full"]
+    assert 0.45 < long / gpu < 0.55 and "about half of what an H100 has" in words["words.full"]
 
 
 # -- exports

@@ -124,6 +124,18 @@ def test_salts_share_within_and_never_across() -> None:
     assert hits == {"A": 0, "B": 8, "C": 0, "D": 8}
 
 
+def test_a_step_without_an_event_says_what_it_computes() -> None:
+    """Also where that is more than a token each: a piece of a prompt, or all of it anew."""
+    steps = runs.recorded("kv_cache_off").data()["steps"]
+    assert preview.headline(steps[20]["events"]) == ("Prefill", "A computes 94 tokens.")
+    steps = runs.recorded("kv_cache_on").data()["steps"]
+    said = "Every running sequence computes one token."
+    assert preview.headline(steps[20]["events"]) == ("Decode", said)
+    shares = [("A", 1), ("B", 7), ("C", 1)]
+    mixed = [{"type": "scheduled", "sequence": n, "num_scheduled_tokens": k} for n, k in shares]
+    assert preview.headline(mixed)[1] == "B computes 7 tokens, the others one each."
+
+
 def test_preview_frames_follow_the_run() -> None:
     run = runs.simulate(catalogue.entries()["two-answers"].text).data()
     frames = preview.frames(run)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.sizing import catalog, gpus, step_time
+from core.sizing import calls, catalog, gpus, step_time
 from tests.app.conftest import Open, text_of
 from ui import lesson, runs
 from ui.kit import code
@@ -261,6 +261,25 @@ def test_every_answer_has_its_words(ttft: float, gap: float, a: float, b: float)
     for name in grading.feedback(found, ttft, gap):
         assert words[name]
     assert "{" not in words["fact"].format(**found.values())
+
+
+def test_what_the_lesson_says_of_larger_machines_is_computed() -> None:
+    node = {"model": "llama-3-70b", "gpu": "h100-sxm5", "n_gpu": 8}
+    prompt = calls.call("prefill_time", {**node, "tokens": 2048, "mfu": 0.5}).value
+    alone = calls.call("decode_step_time", {**node, "context": 2048}).value
+    many = calls.call("decode_step_time", {**node, "context": 2048, "batch": 64}).value
+    share = calls.call("attention_flop_share", {"model": "llama-3-70b", "tokens": 2048}).value
+    assert prompt and alone and many and share
+    words = lesson.load("prefill_decode")["words.full"]
+    for said in (
+        f"takes {prompt * 1e3:.0f} ms at half the peak",
+        f"behind it {alone * 1e3:.1f} ms at full bandwidth",
+        f"costs {prompt / 2048 * 1e3:.2f} ms and a token of the answer {alone / prompt * 2048:.0f}",
+        f"the step takes {many * 1e3:.1f} ms, nearly a third longer",
+        f"attention is {share:.1%}".replace("%", " %"),
+    ):
+        assert said in words
+    assert 1.25 < many / alone < 1.4
 
 
 @pytest.mark.parametrize(
