@@ -95,7 +95,7 @@ def two_gpus(rng: Random) -> Drawn:
             "split": gb(split),
             "sequence": gb(sequence),
         },
-        answers={key: Answer(f"{value:,}", "sequences") for key, value in held.items()},
+        answers={key: Answer(f"{value:,} sequences") for key, value in held.items()},
         sign=f"{gpu} {model} {tokens}",
         drawn=f"{title(model)} on {gpu_title(gpu)}",
         given=(
@@ -239,7 +239,7 @@ def lighter_weights(rng: Random) -> Drawn:
             "freed": gb(freed),
             "sequence": gb(calc("kv_bytes_sequence", **args)),
         },
-        answers={key: Answer(f"{value:,}", "sequences") for key, value in answers.items()},
+        answers={key: Answer(f"{value:,} sequences") for key, value in answers.items()},
         sign=f"{gpu} {model} {tokens}",
         drawn=f"{title(model)} on an {gpu_title(gpu)}",
         given=(

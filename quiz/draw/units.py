@@ -140,7 +140,7 @@ def per_gib(rng: Random) -> Drawn:
             "each": whole(each),
             "right": whole(counts["right"]),
         },
-        answers={key: Answer(f"{value:,}", "tokens") for key, value in counts.items()},
+        answers={key: Answer(f"{value:,} tokens") for key, value in counts.items()},
         sign=f"{model} {dtype}",
         drawn=title(model),
         given=(
