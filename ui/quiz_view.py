@@ -79,7 +79,7 @@ def _titles(attempt: Attempt) -> list[str]:
     return [f"Question {i}" for i in range(1, len(attempt.asked) + 1)]
 
 
-def topics(attempt: Attempt, place: int) -> list[dict[str, str]]:
+def topics(attempt: Attempt, place: int) -> list[dict[str, Any]]:
     """The strip: each question and how it stands."""
     out = []
     for i, (title, asked) in enumerate(zip(_titles(attempt), attempt.asked, strict=True)):
@@ -87,7 +87,8 @@ def topics(attempt: Attempt, place: int) -> list[dict[str, str]]:
             state = "right" if asked.answer == RIGHT else "wrong"
         else:
             state = "now" if i == place else "todo"
-        out.append({"title": title, "state": state, "word": WORDS[state]})
+        numbered = attempt.gate != gate.LESSON
+        out.append({"title": title, "state": state, "word": WORDS[state], "numbered": numbered})
     return out
 
 

@@ -70,9 +70,9 @@ def three_bounds(rng: Random) -> Drawn:
             "small": f"{small.predicted}",
         },
         answers={
-            "right": Answer(f"{right:,}", "sequences"),
+            "right": Answer(f"{right:,} sequences"),
             **{
-                name: Answer(f"{value:,}", "sequences")
+                name: Answer(f"{value:,} sequences")
                 for name, value in wrong.items()
                 if value != right
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from math import floor, log10
 from typing import Any
 
 from core.sizing import calls, catalog, gpus
@@ -91,16 +92,16 @@ def size(value: Number) -> Answer:
 
 
 def three(value: Number) -> str:
-    """A number with three digits: 0.0162, 4.87, 98.6; from 100 on whole."""
+    """A number with three digits: 0.00681, 4.87, 98.6; from 100 on whole."""
     number = float(value)
-    if number >= 100:
+    if number == 0 or number >= 999.5:
         return f"{number:,.0f}"
-    places = 1 if number >= 10 else 2 if number >= 1 else 3 if number >= 0.1 else 4
-    return f"{number:.{places}f}"
+    rounded = float(f"{number:.2e}")
+    return f"{rounded:.{max(0, 2 - floor(log10(rounded)))}f}"
 
 
 def ms(seconds: Number) -> str:
-    """A time with three digits: 0.0162 ms, 4.87 ms, 98.6 ms."""
+    """A time with three digits: 0.00681 ms, 4.87 ms, 98.6 ms."""
     return f"{three(1000 * float(seconds))} ms"
 
 

@@ -141,7 +141,7 @@ def streams(rng: Random) -> Drawn:
     held["right"] = right
     return Drawn(
         values={**_values(model, dtype), "tokens": f"{tokens:,}", "pool": gib, "right": right},
-        answers={key: Answer(f"{value:,}", "sequences") for key, value in held.items()},
+        answers={key: Answer(f"{value:,} sequences") for key, value in held.items()},
         sign=f"{model} {dtype} {tokens} {gib}",
         drawn=title(model),
         given=(*_given(geometry(model)), f"tokens {tokens:,}", f"pool {gib} GiB"),

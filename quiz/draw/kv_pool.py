@@ -95,7 +95,7 @@ def longest(rng: Random) -> Drawn:
             "per_token": whole(per_token["right"]),
             "right": whole(held["right"]),
         },
-        answers={key: Answer(f"{value:,}", "tokens") for key, value in held.items()},
+        answers={key: Answer(f"{value:,} tokens") for key, value in held.items()},
         sign=f"{model} {dtype} {gib}",
         drawn=title(model),
         given=_given(geometry(model), "block_size 16", f"pool {gib} GiB"),

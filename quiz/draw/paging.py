@@ -108,7 +108,7 @@ def fork_copies(rng: Random) -> Drawn:
             "all_write": Answer(counted(n, "block")),
             "whole_prompt": Answer(counted((n - 1) * blocks, "block")),
             "each_its_own": Answer(counted(n * blocks, "block")),
-            "never": Answer("no block"),
+            "never": Answer("0 blocks"),
         },
         sign=f"{tokens} {block_size} {n}",
         given=(f"prompt {tokens} tokens", f"block_size {block_size}", f"n {n}"),

@@ -43,7 +43,7 @@ def prefix_hits(rng: Random) -> Drawn:
             "tokens": Answer(counted(alike, "token")),
             "hole": Answer(counted((blocks - 1) * block_size, "token")),
             "rounded_up": Answer(counted(found + block_size, "token")),
-            "nothing": Answer("none"),
+            "nothing": Answer("0 tokens"),
         },
         sign=f"{tokens} {alike} {block_size}",
         given=(f"prompt {tokens} tokens", f"alike {alike}", f"block_size {block_size}"),

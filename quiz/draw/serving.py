@@ -121,7 +121,7 @@ def balance(rng: Random) -> Drawn:
             "per_token": f"{per_token:,}",
             "each": f"{three(per_token * tokens / 1e9)} GB",
         },
-        answers={key: Answer(three(value), "sequences") for key, value in answers.items()},
+        answers={key: Answer(f"{three(value)} sequences") for key, value in answers.items()},
         sign=f"{model} {dtype} {tokens}",
         drawn=title(model),
         given=(
