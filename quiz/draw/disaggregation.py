@@ -181,13 +181,14 @@ def decode_pool(rng: Random) -> Drawn:
     rps, tokens = 5 * rng.randrange(4, 21), 50 * rng.randrange(4, 17)
     step, batch, busy = rng.randrange(15, 41), rng.choice((16, 24, 32, 48, 64)), 80
     load: dict[str, Any] = {"requests_per_s": rps, "prefill_s": 0, "output_tokens": tokens}
-    need = rps * tokens * step / 1000 / batch
+    later = tokens - 1  # the first token comes with the prefill
+    need = rps * later * step / 1000 / batch
     replicas = {
         "right": calc("gpus_for_load", step_s=step / 1000, batch=batch, **load),
-        "one_each": ceil(rps * tokens * step / 1000 / 0.8),
+        "one_each": calc("gpus_for_load", step_s=step / 1000, batch=1, **load),
         "all_busy": calc("gpus_for_load", step_s=step / 1000, batch=batch, utilization=1.0, **load),
         "wrong_way": ceil(need * 0.8),
-        "prefill_too": ceil(rps * (tokens + 2000) * step / 1000 / batch / 0.8),
+        "prefill_too": ceil(rps * (later + 2000) * step / 1000 / batch / 0.8),
     }
     return Drawn(
         values={
@@ -196,7 +197,8 @@ def decode_pool(rng: Random) -> Drawn:
             "step": step,
             "batch": batch,
             "need": three(need),
-            "made": whole(rps * tokens),
+            "later": later,
+            "made": whole(rps * later),
             "each": whole(round(1000 * batch / step)),
         },
         answers={key: Answer(counted(int(value), "replica")) for key, value in replicas.items()},

@@ -110,6 +110,7 @@ def pieces(rng: Random) -> Drawn:
     """Steps that a long prompt takes beside sequences that decode."""
     others, budget = rng.choice((3, 4, 6, 8)), rng.choice((16, 24, 32))
     prompt = rng.randrange(100, 361)
+    long_enough = ceil(prompt / (budget - others)) + 5
     own = scenario(
         f"A prompt of {prompt} tokens beside {others} answers, {budget} tokens a step",
         _engine(
@@ -119,7 +120,7 @@ def pieces(rng: Random) -> Drawn:
             chunked_prefill=True,
         ),
         [
-            *(_request("ABCDEFGH"[i], 1 + 10 * i, 2, 80) for i in range(others)),
+            *(_request("ABCDEFGH"[i], 1 + 10 * i, 2, long_enough) for i in range(others)),
             _request("L", 1001, prompt, 1, arrive=2),
         ],
     )
