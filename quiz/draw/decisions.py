@@ -21,6 +21,9 @@ def gpus_to_hold(rng: Random) -> Drawn:
         "replicas": calc("gpus_for_users", users=users, streams_per_replica=each),
         "broken": ceil(users * tp / each),
         "down": users // each * tp,
+        "divided": calc(
+            "gpus_for_users", users=users, streams_per_replica=each // tp, gpus_per_replica=tp
+        ),
         "each_gpu": calc(
             "gpus_for_users", users=users, streams_per_replica=each * tp, gpus_per_replica=tp
         ),
@@ -172,7 +175,7 @@ def last_block(rng: Random) -> Drawn:
         "at_worst": 2 * empty / kept,
         "of_the_block": (size - 1) / 2 / size,
         "one_slot": 1 / tokens,
-        "reserved": calc("contiguous_waste_fraction", used=tokens, reserved=4096),
+        "reserved": 4096 / tokens - 1,
     }
     return Drawn(
         values={

@@ -110,7 +110,8 @@ def layer_by_layer(rng: Random) -> Drawn:
             "is left."
         )
     else:
-        spans["difference"] = transfer - prefill
+        if left > 1.05 * (transfer - prefill):
+            spans["difference"] = transfer - prefill
         why = (
             f"A layer takes {three(transfer / layers)} ms on the link and "
             f"{three(prefill / layers)} ms to compute, so the link falls behind. The first "
@@ -151,7 +152,8 @@ def share_of_prefill(rng: Random) -> Drawn:
         "bits": calc(share, dtype=dtype, bandwidth=8 * rate, **inputs),
         "one_layer": right / geometry(model)["n_layers"],
         "both_ways": right / 2,
-        "of_both": right / (1 + right),
+        "round_trip": 2 * right,
+        **({"of_both": right / (1 + right)} if right > 0.05 else {}),
     }
     return Drawn(
         values={

@@ -46,6 +46,7 @@ def resumed(rng: Random) -> Drawn:
         "answer_alone": right - prompt,
         "next_alone": 1,
         "what_is_left": answer - (right - prompt),
+        "whole_request": prompt + answer,
     }
     return Drawn(
         values={
@@ -60,6 +61,7 @@ def resumed(rng: Random) -> Drawn:
             f"prompt {prompt} tokens",
             f"written so far {counted(right - prompt, 'token')}",
             f"max_tokens {answer}",
+            "max_num_batched_tokens 256",
             "no prefix cache",
         ),
         proof=Proof({"own": own, "step": back["step"]}),

@@ -14,6 +14,14 @@ from quiz.draw.figures import GIB, gib, three, times
 from quiz.items import Answer, Drawn, Proof
 
 LATENT = ("deepseek-v2", "deepseek-v3", "deepseek-v2-lite", "kimi-k2")
+RANKS = (
+    ("deepseek-v2", 4),
+    ("deepseek-v2", 8),
+    ("deepseek-v3", 8),
+    ("deepseek-v3", 16),
+    ("kimi-k2", 16),
+)
+"""Models and GPUs that hold them."""
 GROUPED = ("llama-3.1-70b", "llama-3.1-8b", "qwen3-32b", "qwen2.5-72b", "llama-3.1-405b")
 
 
@@ -100,8 +108,8 @@ def long_request(rng: Random) -> Drawn:
 
 def each_rank(rng: Random) -> Drawn:
     """Requests that fit when plain tensor parallelism keeps the latent on every GPU."""
-    model, tp = rng.choice(("deepseek-v2", "deepseek-v3", "kimi-k2")), rng.choice((4, 8))
-    tokens, pool = 1024 * rng.choice((16, 32, 64, 128)), rng.choice((30, 40, 50, 60))
+    model, tp = rng.choice(RANKS)
+    tokens, pool = 1024 * rng.choice((16, 32, 64, 128)), rng.choice((20, 30, 40, 50))
     inputs = {"model": model, "tokens": tokens, "per_gpu_pool_bytes": pool * GIB, "tp": tp}
     right = int(calc("max_streams", **inputs))
     shape = _shape(model)
@@ -133,7 +141,10 @@ def each_rank(rng: Random) -> Drawn:
             f"pool {pool} GiB on each of {tp} GPUs",
             f"plain tensor parallelism, {tp} ranks",
         ),
-        proof=Proof({"model": model, "gpus": tp, "ctx": tokens, "of": "gpu"}, page="kv_sizing"),
+        proof=Proof(
+            {"model": model, "gpu": "h200-sxm", "gpus": tp, "ctx": tokens, "of": "gpu"},
+            page="kv_sizing",
+        ),
     )
 
 

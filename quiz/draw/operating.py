@@ -193,6 +193,7 @@ def in_flight(rng: Random) -> Drawn:
         "per_token": rate * gap / 1000,
         "one_after_other": stay,
         "finished": rate / stay,
+        "tokens": rate * tokens,
     }
     return Drawn(
         values={

@@ -165,7 +165,7 @@ def fixed_scales(rng: Random) -> Drawn:
     }
     return Drawn(
         values={**shape, "model": title(model), "tokens": whole(tokens), "right": whole(right)},
-        answers={key: size(value) for key, value in amounts.items()},
+        answers={key: Answer(f"{whole(value)} B") for key, value in amounts.items()},
         sign=f"{model} {tokens}",
         drawn=title(model),
         given=(

@@ -86,9 +86,7 @@ def one_pass(rng: Random) -> Drawn:
         },
         answers={key: Answer(counted(value, "token")) for key, value in tokens.items()},
         sign=" ".join("y" if one else "n" for one in marks),
-        given=tuple(
-            f"draft {i} {'agrees' if one else 'differs'}" for i, one in enumerate(marks, start=1)
-        ),
+        given=(f"drafts {drafts}", "greedy decoding"),
         proof=Proof({"run": "one_question", "step": 1}, page="prefill_decode"),
     )
 
@@ -121,7 +119,7 @@ def gain(rng: Random) -> Drawn:
             f"each accepted with chance {float(accept):.2f}",
             f"a draft takes {float(cost):.2f} of a pass of the target",
         ),
-        proof=Proof({"claim": "L072"}, page="claims_ledger"),
+        proof=Proof({"run": "batch_1_to_32", "step": 28}, page="prefill_decode"),
     )
 
 
@@ -134,6 +132,7 @@ def verified(rng: Random) -> Drawn:
         "no_drafts": tokens,
         "drafts_alone": ceil(tokens / drafts),
         "more": tokens * (drafts + 1),
+        "one_byte": ceil(calc("min_compute_bound_batch", gpu=gpu, weight_bytes=1) / (drafts + 1)),
         "less_drafts": tokens - drafts,
     }
     return Drawn(

@@ -280,8 +280,8 @@ def worth_keeping(rng: Random) -> Drawn:
         given=(
             f"cache {gb(size)}",
             f"computed again in {three(seconds)} s on {number} GPUs",
-            f"GPU ${price:g} an hour",
-            f"host memory ${rent:.4f} a GB and hour",
+            f"a GPU of {HBM_GB} GB {price:g} dollars an hour",
+            f"host memory {rent:.4f} dollars a GB and hour",
         ),
         proof=Proof(
             {"model": model, "kv": dtype, "ctx": tokens, "n": 1, "gpus": number}, page="kv_sizing"

@@ -313,6 +313,7 @@ def _(parts: Parts, _item: Item) -> Expected:
         "bits": 100 * moving / prefill / 8,
         "one_layer": 100 * moving / prefill / shape(model)[0],
         "both_ways": 50 * moving / prefill,
+        "round_trip": 200 * moving / prefill,
         "of_both": 100 * moving / (moving + prefill),
     }
 
@@ -444,7 +445,8 @@ def _(parts: Parts, _item: Item) -> Expected:
 
 @check("speculation/one-pass")
 def _(parts: Parts, item: Item) -> Expected:
-    assert len(item.given) == len(parts)
+    assert item.question.count("agrees") == parts.count("y")
+    assert item.question.count("differs") == parts.count("n")
     kept = "".join(parts).index("n")
     return {
         RIGHT: kept + 1,
@@ -471,12 +473,14 @@ def _(parts: Parts, _item: Item) -> Expected:
 @check("speculation/checked")
 def _(parts: Parts, _item: Item) -> Expected:
     spec, drafts = gpus.get(parts[0]), int(parts[1])
-    ridge = ceil(Fraction(spec.peaks["bf16"]) / Fraction(spec.bandwidth))
+    exact = Fraction(spec.peaks["bf16"]) / Fraction(spec.bandwidth)
+    ridge = ceil(exact)
     return {
         RIGHT: next(n for n in range(1, ridge + 1) if n * (drafts + 1) >= ridge),
         "no_drafts": ridge,
         "drafts_alone": ceil(Fraction(ridge, drafts)),
         "more": ridge * (drafts + 1),
+        "one_byte": ceil(Fraction(ceil(exact / 2), drafts + 1)),
         "less_drafts": ridge - drafts,
     }
 
@@ -534,6 +538,7 @@ def _(parts: Parts, item: Item) -> Expected:
         "answer_alone": written,
         "next_alone": 1,
         "what_is_left": answer - written,
+        "whole_request": prompt + answer,
     }
 
 
@@ -619,6 +624,7 @@ def _(parts: Parts, _item: Item) -> Expected:
         "replicas": replicas,
         "broken": next(n for n in range(1, 9999) if n * each >= users * tp),
         "down": users // each * tp,
+        "divided": next(n for n in range(1, 9999) if n * (each // tp) >= users) * tp,
         "each_gpu": next(n for n in range(1, 999) if n * each * tp >= users) * tp,
     }
 
@@ -673,7 +679,7 @@ def _(parts: Parts, _item: Item) -> Expected:
         "at_worst": Fraction(100 * (size - 1), tokens),
         "of_the_block": 100 * empty / size,
         "one_slot": Fraction(100, tokens),
-        "reserved": Fraction(100 * (4096 - tokens), 4096),
+        "reserved": Fraction(100 * (4096 - tokens), tokens),
     }
 
 
@@ -763,6 +769,7 @@ def _(parts: Parts, _item: Item) -> Expected:
         "per_token": Fraction(rate * gap, 1000),
         "one_after_other": stay,
         "finished": rate / stay,
+        "tokens": rate * tokens,
     }
 
 
