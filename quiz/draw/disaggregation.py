@@ -101,15 +101,16 @@ def layer_by_layer(rng: Random) -> Drawn:
         "right": left,
         "whole": transfer,
         "seventy": 0.3 * transfer,
-        "nothing": 0,
     }
     if prefill > transfer:
+        spans["late"] = 2 * transfer / layers
         why = (
             f"A layer travels in {three(transfer / layers)} ms and takes "
             f"{three(prefill / layers)} ms to compute, so the link keeps up. Only the last layer "
             "is left."
         )
     else:
+        spans["last_alone"] = transfer / layers
         if left > 1.05 * (transfer - prefill):
             spans["difference"] = transfer - prefill
         why = (

@@ -109,7 +109,7 @@ def tail(rng: Random) -> Drawn:
     )
 
 
-BOUNDS = ("0.1", "0.25", "0.5", "1", "2.5", "5")
+BOUNDS = ("100", "250", "500", "1,000", "2,500", "5,000")
 LEAST, MOST = (100, 60, 40, 20, 8, 2), (500, 600, 400, 150, 60, 20)
 
 
@@ -146,10 +146,10 @@ def bucket(rng: Random) -> Drawn:
             "bound": BOUNDS[right],
         },
         answers={
-            key: Answer(f"{lows[place]} to {BOUNDS[place]} s") for key, place in places.items()
+            key: Answer(f"{lows[place]} to {BOUNDS[place]} ms") for key, place in places.items()
         },
         sign=f"{share} {' '.join(map(str, counts))}",
-        given=tuple(f"le {bound} s: {one:,}" for bound, one in zip(BOUNDS, sums, strict=True)),
+        given=tuple(f"le {bound} ms: {one:,}" for bound, one in zip(BOUNDS, sums, strict=True)),
         proof=Proof({"study": "arrivals"}, page="batching"),
     )
 

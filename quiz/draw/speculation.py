@@ -203,13 +203,15 @@ def accepted(rng: Random) -> Drawn:
     p = [Fraction(one, 20) for one in (*target, 20 - sum(target))]
     q = [Fraction(one, 20) for one in (*draft, 20 - sum(draft))]
     likeliest = p[q.index(max(q))]
-    chances = {
-        "right": sum(min(a, b) for a, b in zip(p, q, strict=True)),
-        "both_pick": sum(a * b for a, b in zip(p, q, strict=True)),
+    chances: dict[str, Fraction] = {
+        "right": sum((min(a, b) for a, b in zip(p, q, strict=True)), Fraction(0)),
+        "both_pick": sum((a * b for a, b in zip(p, q, strict=True)), Fraction(0)),
         "likeliest": likeliest,
-        "difference": max(Fraction(0), 1 - sum(abs(a - b) for a, b in zip(p, q, strict=True))),
         "ratio": sum((min(Fraction(1), a / b) for a, b in zip(p, q, strict=True)), Fraction(0)) / 3,
     }
+    apart = sum((abs(a - b) for a, b in zip(p, q, strict=True)), Fraction(0))
+    if apart < 1:
+        chances["difference"] = 1 - apart
     return Drawn(
         values={
             **{f"p{i}": f"{float(one):.2f}" for i, one in enumerate(p)},

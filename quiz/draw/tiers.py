@@ -131,13 +131,12 @@ def crossover(rng: Random) -> Drawn:
     square = (flops[2 * long] - 2 * flops[long]) / (2 * long * long) / reached
     again = flops[long] / reached / long - square * long
     zero = calc("swap_recompute_crossover_tokens", model=model, clamp_at_zero=True, **inputs)
-    tokens = ceil(zero)
-    root = round(abs(back - again) / square)
-    words = {
-        "law": f"from {RULE_OF_THUMB:,} tokens on",
-        "right": f"from {tokens:,} tokens on" if tokens else "at every length",
-        "reversed": f"up to {tokens:,} tokens" if tokens else "at no length",
-        **({"every": "at every length"} if tokens else {"sign": f"from {root:,} tokens on"}),
+    tokens = floor(zero)
+    lengths = {
+        "law": RULE_OF_THUMB,
+        "right": tokens,
+        "square_alone": back / square,
+        **({"every": 0} if tokens else {"sign": (again - back) / square}),
     }
     if tokens:
         why = (
@@ -156,9 +155,9 @@ def crossover(rng: Random) -> Drawn:
             "again": _micros(again),
             "square": f"{three(square * 1e9)} ns",
             "why": why,
-            "root": whole(root),
+            "root": whole(round(abs(again - back) / square)),
         },
-        answers={key: Answer(text) for key, text in words.items()},
+        answers={key: Answer(f"above {round(length):,} tokens") for key, length in lengths.items()},
         sign=f"{model} {rate} {reached:.0f}",
         drawn=title(model),
         given=(
