@@ -1,7 +1,8 @@
-"""Selected text becomes a note with a link back: with the mouse, by keyboard, inside an instrument."""
+"""Selected text becomes a note with a link back: by mouse, by keyboard, inside an instrument."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -27,6 +28,12 @@ def _select(page: Any, target: Any) -> None:
     page.mouse.up()
 
 
+def _prose(page: Any) -> Any:
+    """A paragraph of the lesson, below a heading."""
+    text = page.locator(".st-key-kv-words [data-testid=stMarkdownContainer]:has(h3) p")
+    return text.filter(has_text=re.compile(r".{60}")).first
+
+
 def _notes(page: Any, count: int) -> tuple[Note, ...]:
     page.wait_for_function(
         "([key, count]) => JSON.parse(localStorage.getItem(key))?.notes.length === count",
@@ -37,7 +44,7 @@ def _notes(page: Any, count: int) -> tuple[Note, ...]:
 
 def test_a_line_of_a_lesson_becomes_a_note_that_leads_back(page: Any, app: App) -> None:
     page.goto(f"{app.url}/kv_sizing")
-    prose = page.locator(".st-key-kv-words [data-testid=stMarkdownContainer] p").first
+    prose = _prose(page)
     prose.wait_for()
     _select(page, prose)
     page.get_by_role("button", name=BUTTON).click()
@@ -56,7 +63,7 @@ def test_a_line_of_a_lesson_becomes_a_note_that_leads_back(page: Any, app: App) 
 
 def test_by_keyboard_and_away_with_escape(page: Any, app: App) -> None:
     page.goto(f"{app.url}/kv_sizing")
-    prose = page.locator(".st-key-kv-words [data-testid=stMarkdownContainer] p").first
+    prose = _prose(page)
     prose.wait_for()
     _select(page, prose)
     button = page.get_by_role("button", name=BUTTON)

@@ -54,54 +54,35 @@ def test_a_number_by_keyboard_and_back(page: Any, app: App) -> None:
     assert (plan.due, plan.state, plan.reviews) == (AT, "new", 0)
 
 
-def test_an_answer_decides_and_the_next_card_follows(page: Any, app: App) -> None:
-    _open(page, app, MASTERED)
-    question = page.locator(".review .q")
-    for count, right in enumerate((True, False), 1):
-        page.locator("label.opt").first.wait_for()
-        asked = question.inner_text()
-        keys = _keys(asked, page)
-        place = keys.index(RIGHT) if right else (keys.index(RIGHT) + 1) % 4
-        page.locator(".review").focus()
-        page.keyboard.press(str(place + 1))  # the option
-        page.get_by_role("button", name="Check it").click()
-        page.locator(".fb.good" if right else ".fb.bad").wait_for()
-        rates = page.locator(".rates button")
-        assert rates.count() == (4 if right else 1)
-        page.locator(".fb h3").focus()
-        page.keyboard.press("Space")
-        page.wait_for_function(
-            "asked => document.querySelector('[data-testid=stMain]')"
-            " && !document.body.innerText.includes(asked)",
-            arg=asked,
-        )
-        known = _reviews(page, count)
-        assert known.deck.log[-1].rating == (deck.GOOD if right else deck.AGAIN)
+WORDS = [name for name in bank.topics()["paging"].templates if not bank.varies(name)]
 
 
-def _keys(asked: str, page: Any) -> tuple[str, ...]:
-    """The options of the question on the page: the page itself does not say which is right."""
-    texts = [one.inner_text() for one in page.locator("label.opt").all()]
-    for name in (name for topic in bank.topics().values() for name in topic.templates):
-        if bank.varies(name):
-            continue
-        item = bank.make(name, 0)
-        if item.question == asked:
-            by_text = {one.text: one.key for one in item.options}
-            by_text.update(_more(name))
-            return tuple(by_text[_words(text)] for text in texts)
-    raise AssertionError(f"not a question of words: {asked}")
+@pytest.mark.parametrize("right", [True, False])
+def test_an_answer_decides_and_a_key_moves_on(page: Any, app: App, right: bool) -> None:
+    """A question of words: from numbers drawn in the app no test could tell the right answer."""
+    name = WORDS[0]
+    _open(page, app, deck.add(Progress(), [name], AT))
+    page.locator("label.opt").first.wait_for()
+    is_right = [_key_of(name, one.inner_text()) == RIGHT for one in page.locator("label.opt").all()]
+    assert is_right.count(True) == 1
+    page.locator(".review").focus()
+    page.keyboard.press(str(is_right.index(right) + 1))
+    page.get_by_role("button", name="Check it").click()
+    page.locator(".fb.good" if right else ".fb.bad").wait_for()
+    assert page.locator(".rates button").count() == (4 if right else 1)
+    page.wait_for_timeout(300)  # the focus goes to what is said
+    page.keyboard.press("Space")
+    page.get_by_text("Nothing is due until").wait_for()
+    known = _reviews(page, 1)
+    assert known.deck.log[-1].rating == (deck.GOOD if right else deck.AGAIN)
+    assert known.deck.plans[name].state == ("review" if right else "learning")
 
 
-def _more(name: str) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for seed_ in range(40):
-        out |= {one.text: one.key for one in bank.make(name, seed_).options}
-    return out
-
-
-def _words(text: str) -> str:
-    return re.sub(r"^[A-D]\s+", "", text.strip())
+def _key_of(template: str, text: str) -> str:
+    """The key of an option by its words; other seeds leave other options out."""
+    shown = re.sub(r"^[A-D]\s+", "", text.strip())
+    options = (option for seed in range(60) for option in bank.make(template, seed).options)
+    return next(option.key for option in options if option.text == shown)
 
 
 def test_cards_are_added_suspended_and_asked_again(page: Any, app: App) -> None:
@@ -115,7 +96,7 @@ def test_cards_are_added_suspended_and_asked_again(page: Any, app: App) -> None:
     page.get_by_role("searchbox").fill("")
     page.get_by_role("button", name="In the deck (1)").click()
     page.get_by_role("button", name="Suspend: H100 SXM5, ridge, BF16").click()
-    page.get_by_text("No cards yet.").wait_for()
+    page.get_by_text("All cards are set aside.").wait_for()
     page.get_by_role("button", name="Set aside (1)").click()
     page.get_by_role("button", name="Ask again: H100 SXM5, ridge, BF16").click()
     page.get_by_role("heading", name="H100 SXM5, ridge, BF16").wait_for()

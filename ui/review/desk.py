@@ -22,7 +22,7 @@ from ui.review import clock, view
 CARD, LIST = "review-card", "review-list"
 _ID, _TURN, _SEED = "review.id", "review.turn", "review.seed"
 _ANSWER, _PLAY, _SAID = "review.answer", "review.play", "review.said"
-_AIM = "review.aim"
+_AIM, _CHANGED = "review.aim", "review.changed"
 
 
 def _cards() -> list[Card]:
@@ -135,6 +135,7 @@ def _act() -> None:
         return
     store.save(known)
     store.begin()
+    st.session_state[_CHANGED] = True
 
 
 def _aim() -> None:
@@ -195,7 +196,9 @@ def _card(words: Lesson, cards: list[Card], at: str, minutes: int, *, present: b
 def _nothing(words: Lesson, cards: list[Card], at: str, minutes: int) -> None:
     following = deck.next_due(cards, at)
     with st.container(key="kv-review-empty"):
-        if following is None:
+        if cards and not any(card.status == "on" for card in cards):
+            states.empty(words["aside-title"], words["aside"])
+        elif following is None:
             states.empty(words["no-cards-title"], words["no-cards"])
         else:
             when = clock.local(following, minutes)
@@ -231,7 +234,8 @@ def _controls(words: Lesson) -> None:
 @st.fragment
 def lists(words: Lesson) -> None:
     """The cards there are. They go to the browser when they are asked for."""
-    store.follow()
+    if st.session_state.pop(_CHANGED, False):
+        st.rerun(scope="app")  # what is asked, and what the browser keeps
     box = st.expander(
         words["cards"], icon=":material/style:", key="review.cards", on_change="rerun"
     )
