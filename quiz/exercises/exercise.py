@@ -29,7 +29,7 @@ from core.sizing.errors import SizingError
 from core.sizing.expressions import Value, evaluate
 from core.sizing.result import Result
 from quiz.errors import QuizError
-from quiz.exercises.diagnose import Slip, Target
+from quiz.exercises.diagnose import COARSE, Slip, Target, diagnose
 from quiz.exercises.figures import shown
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "lessons" / "exercises"
@@ -135,7 +135,8 @@ def clashes(made: Exercise) -> list[str]:
         values = [("right", part.target.value)] + [(s.id, s.value) for s in part.target.slips]
         for index, (name, value) in enumerate(values):
             for other, against in values[:index]:
-                if value == against or abs(value - against) <= abs(against) / 100:
+                near = 0 if part.target.whole else max(abs(value), abs(against)) * COARSE
+                if abs(value - against) <= near:
                     found.append(f"{made.id}/{part.id}: {other} and {name}")
     return found
 
@@ -241,14 +242,14 @@ class _Maker:
                 model=self.text(words),
                 figures={name: self.figure(name) for name in names if name not in self.env},
             )
-        derived = self.value(one["right"], one["id"])
+        derived, target = self.value(one["right"], one["id"]), self.target(one)
         return replace(
             base,
-            like=one["like"],
+            like=_like(one, target),
             formula=one.get("formula", ""),
             fact=self.text(one.get("fact", "")),
             answer=shown(derived.exact or Fraction(0), one["as"]),
-            target=self.target(one),
+            target=target,
             derived=derived,
         )
 
@@ -266,6 +267,13 @@ class _Maker:
             whole,
             None if before is None else self.exact(before, f"{one['id']}.before"),
         )
+
+
+def _like(one: Mapping[str, Any], target: Target) -> str:
+    """An example of how to write an answer that is none itself, nor nearly one."""
+    other = re.sub(r"[0-9.]+", "7.2" if "." in one["like"] else "72", one["like"])
+    tells = ("right", "unit", "misconception", "rounding")
+    return other if diagnose(one["like"], target).verdict in tells else str(one["like"])
 
 
 _OPERATOR: Final = {"down": "floor", "up": "ceil"}
