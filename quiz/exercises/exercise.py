@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -46,7 +46,8 @@ _NAME: Final = re.compile(r"(?<![_^])\{([a-z_][a-z0-9_]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of the text. value: None where somebody reports it; then source says who."""
+    """A number of the text. value: None where it is given, or somebody reports it; then source says
+    who."""
 
     text: str
     value: Value | None = None
@@ -56,7 +57,7 @@ class Figure:
 @dataclass(frozen=True, slots=True)
 class Part:
     """One thing that is asked. target: None where words are asked; then rubric and model are there.
-    answer: the right value as text. fact: what to take from it. figures: the model answer's."""
+    answer: the right value as text. fact: what to take from it. model: with figures' `{names}`."""
 
     id: str
     ask: str
@@ -139,6 +140,11 @@ def clashes(made: Exercise) -> list[str]:
                 if abs(value - against) <= near:
                     found.append(f"{made.id}/{part.id}: {other} and {name}")
     return found
+
+
+def put_in(words: str, figure: Callable[[str], str]) -> str:
+    """A text with its `{names}` replaced."""
+    return _NAME.sub(lambda found: figure(found[1]), words)
 
 
 def _environment(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,18 +235,17 @@ class _Maker:
         return Figure(shown(value.exact or Fraction(0), said["as"]), value)
 
     def text(self, words: str) -> str:
-        return _NAME.sub(lambda found: self.figure(found[1]).text, words)
+        return put_in(words, lambda name: self.figure(name).text)
 
     def part(self, one: Mapping[str, Any]) -> Part:
         base = Part(one["id"], self.text(one["ask"]), tuple(one.get("claims", ())))
         if "rubric" in one:
             words = "\n\n".join(one["model"])
-            names = dict.fromkeys(_NAME.findall(words))
             return replace(
                 base,
                 rubric=tuple(self.text(line) for line in one["rubric"]),
-                model=self.text(words),
-                figures={name: self.figure(name) for name in names if name not in self.env},
+                model=words,
+                figures={name: self.figure(name) for name in _NAME.findall(words)},
             )
         derived, target = self.value(one["right"], one["id"]), self.target(one)
         return replace(

@@ -11,7 +11,7 @@ import pytest
 from quiz.exercises import exercise
 from tests.app.conftest import Open, text_of
 from ui import nav
-from ui.exercises import number_part, place
+from ui.exercises import number_part, place, words_part
 from ui.exercises.place import Place
 from ui.kit import code
 from ui.paths import ROOT
@@ -67,17 +67,21 @@ def test_hostile_text_is_judged_and_never_said_again(open_page: Open) -> None:
 
 def test_words_are_written_compared_and_kept(open_page: Open) -> None:
     at = open_page("exercises", exercise="waste")
-    model = exercise.make("waste").part("f").model
-    assert model not in text_of(at)
+    assert "Blocks turn the question round" not in text_of(at)
     at.text_area(key="ex.waste.0.f.words").input("Nobody knows how long an answer gets.").run()
     at.button(key="ex.waste.0.f.keep").click().run()
     notes = at.session_state[nav.PROGRESS].notes
     assert [note.text for note in notes] == ["Nobody knows how long an answer gets."]
     assert (notes[0].page, notes[0].about) == ("exercises", "Reserved, and never used (f)")
+    assert notes[0].tags == ("exercise",) and notes[0].source is not None
+    assert notes[0].source.query == "exercise=waste"
     assert "In your notebook" in _html(at)
     at.button(key="ex.waste.0.f.show").click().run()
     assert len(at.checkbox) == len(exercise.make("waste").part("f").rubric)
-    assert "80.5" in text_of(at) and not at.exception
+    said = text_of(at)
+    assert "Blocks turn the question round" in said
+    assert "1 − 800 / 4096" in said, "a figure says how it was computed"
+    assert "Kwon et al." in said and not at.exception
 
 
 def test_other_numbers_are_drawn_and_linked(open_page: Open) -> None:
@@ -123,6 +127,17 @@ def test_a_whole_link_is_read() -> None:
     assert place.written(Place("rag", 7)) == {"exercise": "rag", "draw": "7"}
     assert place.read({}) == (place.first(), None)
     assert place.written(place.first()) == {"exercise": "mistral-kv"}
+
+
+@pytest.mark.parametrize("id", list(exercise.files()))
+def test_every_figure_of_a_model_answer_says_where_it_is_from(id: str) -> None:
+    for part in exercise.make(id).parts:
+        if part.rubric:
+            shown = words_part.model(part)
+            assert not re.search(r"(?<![_^])[{][a-z_]+[}]", shown)
+            assert shown.count('role="tooltip"') == len(
+                re.findall(r"(?<![_^])[{]\w+[}]", part.model)
+            )
 
 
 @pytest.mark.parametrize("id", list(exercise.files()))
