@@ -9,7 +9,7 @@ from ui.kit import code, page, text
 CODE = {
     "What an answer says": "quiz.exercises.quantity:read",
     "What is wrong with it": "quiz.exercises.diagnose:_judge",
-    "An exercise and its numbers": "quiz.exercises.exercise:make",
+    "An exercise and its numbers": "quiz.exercises.exercise:_Maker.target",
 }
 
 words = lesson.load("exercises")

@@ -19,11 +19,15 @@ def _css(name: str) -> str:
     return (THEME / f"{name}.css").read_text(encoding="utf-8")
 
 
-def draw(*, present: bool) -> None:
-    """Brand, page styles and the sidebar's engine panel; in present mode no sidebar, large type."""
+def draw(here: str, *, present: bool) -> None:
+    """Brand, page styles and the sidebar's engine panel; in present mode no sidebar, large type and
+    the keys of a presenter. here: the name of the page."""
     sheet = _css("tokens") + _css("page") + (_css("present") if present else "")
     st.html(f"<style>{sheet}</style>")
     if present:
+        from ui import presenting  # nobody else waits for what it needs
+
+        presenting.draw(here)
         return
     dark = st.context.theme.type == "dark"
     st.logo(str(ASSETS / f"logo-{'dark' if dark else 'light'}.svg"), size="medium")

@@ -28,5 +28,5 @@ st.set_page_config(
     layout="wide",
 )
 warm.start()
-frame.draw(present=present)
+frame.draw(page.url_path, present=present)
 page.run()

@@ -91,6 +91,8 @@ def _judge(given: Quantity, target: Target) -> Diagnosis:
         return _no_unit(given, target)
     if _equal(given, target.value, target):
         return Diagnosis("right", "Right.")
+    if confused := _unit_slip(given, target, alike=True):
+        return confused  # these very digits in bits are not the slip of a factor of 8
     for slip in target.slips:
         if _equal(given, slip.value, target):
             return Diagnosis("misconception", slip.says, slip=slip.id)
@@ -158,17 +160,19 @@ def _units(kind: str) -> Iterator[tuple[str, Fraction]]:
         yield from (("%", Fraction(1, 100)), ("a fraction of 1", Fraction(1)))
 
 
-def _unit_slip(given: Quantity, target: Target) -> Diagnosis | None:
-    """The number is right, in another unit than the one that was written."""
+def _unit_slip(given: Quantity, target: Target, *, alike: bool = False) -> Diagnosis | None:
+    """The number is right, in another unit than the one that was written. alike: in one of the same
+    size that it is easily taken for, GiB for GB; nobody who writes bytes means bits by them."""
+    written = given.unit.name if given.unit else ""
     meant = [
         name
         for name, factor in _units(target.kind)
         if factor != given.factor
+        and not (alike and ("bit" in name or name[:1].lower() != written[:1].lower()))
         and _agrees(given.number, given.step, given.digits, target.value / factor, target)
     ]
     if not meant:
         return None
-    written = given.unit.name if given.unit else ""
     name = next((one for one in meant if one[:1].lower() == written[:1].lower()), meant[0])
     if target.kind == "share":
         if written == "%":
@@ -184,7 +188,7 @@ def _difference(written: str, meant: str) -> str:
     if ("bit" in written) != ("bit" in meant):
         return "A byte is 8 bits."
     if written.replace("i", "").lower() == meant.replace("i", "").lower() != written:
-        binary, decimal = sorted((written, meant), key=lambda name: "i" not in name)
+        binary, decimal = sorted((written, meant), key=lambda name: name[1:2] != "i")
         sizes = [SIZES[name.removesuffix("/s")] for name in (binary, decimal)]
         more = float(sizes[0] / sizes[1] - 1) * 100
         return f"1 {binary} is {plain(sizes[0])} B, {more:.1f} % more than 1 {decimal}."

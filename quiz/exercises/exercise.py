@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -29,7 +29,7 @@ from core.sizing.errors import SizingError
 from core.sizing.expressions import Value, evaluate
 from core.sizing.result import Result
 from quiz.errors import QuizError
-from quiz.exercises.diagnose import Slip, Target
+from quiz.exercises.diagnose import COARSE, Slip, Target, diagnose
 from quiz.exercises.figures import shown
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "lessons" / "exercises"
@@ -46,7 +46,8 @@ _NAME: Final = re.compile(r"(?<![_^])\{([a-z_][a-z0-9_]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of the text. value: None where somebody reports it; then source says who."""
+    """A number of the text. value: None where it is given, or somebody reports it; then source says
+    who."""
 
     text: str
     value: Value | None = None
@@ -56,7 +57,7 @@ class Figure:
 @dataclass(frozen=True, slots=True)
 class Part:
     """One thing that is asked. target: None where words are asked; then rubric and model are there.
-    answer: the right value as text. fact: what to take from it. figures: the model answer's."""
+    answer: the right value as text. fact: what to take from it. model: with figures' `{names}`."""
 
     id: str
     ask: str
@@ -135,9 +136,15 @@ def clashes(made: Exercise) -> list[str]:
         values = [("right", part.target.value)] + [(s.id, s.value) for s in part.target.slips]
         for index, (name, value) in enumerate(values):
             for other, against in values[:index]:
-                if value == against or abs(value - against) <= abs(against) / 100:
+                near = 0 if part.target.whole else max(abs(value), abs(against)) * COARSE
+                if abs(value - against) <= near:
                     found.append(f"{made.id}/{part.id}: {other} and {name}")
     return found
+
+
+def put_in(words: str, figure: Callable[[str], str]) -> str:
+    """A text with its `{names}` replaced."""
+    return _NAME.sub(lambda found: figure(found[1]), words)
 
 
 def _environment(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,27 +235,26 @@ class _Maker:
         return Figure(shown(value.exact or Fraction(0), said["as"]), value)
 
     def text(self, words: str) -> str:
-        return _NAME.sub(lambda found: self.figure(found[1]).text, words)
+        return put_in(words, lambda name: self.figure(name).text)
 
     def part(self, one: Mapping[str, Any]) -> Part:
         base = Part(one["id"], self.text(one["ask"]), tuple(one.get("claims", ())))
         if "rubric" in one:
             words = "\n\n".join(one["model"])
-            names = dict.fromkeys(_NAME.findall(words))
             return replace(
                 base,
                 rubric=tuple(self.text(line) for line in one["rubric"]),
-                model=self.text(words),
-                figures={name: self.figure(name) for name in names if name not in self.env},
+                model=words,
+                figures={name: self.figure(name) for name in _NAME.findall(words)},
             )
-        derived = self.value(one["right"], one["id"])
+        derived, target = self.value(one["right"], one["id"]), self.target(one)
         return replace(
             base,
-            like=one["like"],
+            like=_like(one, target),
             formula=one.get("formula", ""),
             fact=self.text(one.get("fact", "")),
             answer=shown(derived.exact or Fraction(0), one["as"]),
-            target=self.target(one),
+            target=target,
             derived=derived,
         )
 
@@ -266,6 +272,13 @@ class _Maker:
             whole,
             None if before is None else self.exact(before, f"{one['id']}.before"),
         )
+
+
+def _like(one: Mapping[str, Any], target: Target) -> str:
+    """An example of how to write an answer that is none itself, nor nearly one."""
+    other = re.sub(r"[0-9.]+", "7.2" if "." in one["like"] else "72", one["like"])
+    tells = ("right", "unit", "misconception", "rounding")
+    return other if diagnose(one["like"], target).verdict in tells else str(one["like"])
 
 
 _OPERATOR: Final = {"down": "floor", "up": "ceil"}

@@ -58,7 +58,7 @@ def draw(place: Place, part: Part, *, present: bool) -> None:
                     max_chars=MAX_CHARS,
                     key=field,
                     label_visibility="collapsed",
-                    width=200,
+                    width=160,
                 )
                 st.form_submit_button("Check", on_click=check, key=f"{key}.check")
             if not (right or shown):
@@ -86,7 +86,7 @@ def _answer(key: str, part: Part, *, present: bool) -> None:
     """The value, the formula with values put in, and behind a fold every step."""
     assert part.derived is not None
     rows = [("Formula", part.formula)] if part.formula else []
-    rows += [("With values", line) for line in lines(part.derived)]
+    rows += [("" if i else "With values", s) for i, s in enumerate(lines(part.derived))]
     body = "".join(
         f"<dt>{html.escape(name)}</dt><dd>{html.escape(line)}</dd>" for name, line in rows
     )

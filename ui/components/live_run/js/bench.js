@@ -66,7 +66,9 @@ export class Bench {
     this.live.setAttribute("aria-live", "polite");
     this.host.replaceChildren(el("div", "wrap", this.root), this.live);
     this.keys = (e) => this.key(e);
+    this.recorded = (e) => this.playRecorded(e);
     document.addEventListener("keydown", this.keys);
+    document.addEventListener("kv-recorded", this.recorded);
     this.resize = new ResizeObserver(() => this.later());
     this.resize.observe(this.root);
   }
@@ -77,6 +79,7 @@ export class Bench {
     cancelAnimationFrame(this.frame);
     this.resize.disconnect();
     document.removeEventListener("keydown", this.keys);
+    document.removeEventListener("kv-recorded", this.recorded);
   }
 
   // Streamlit calls this on every change of data or theme; only what is new is taken over.
@@ -215,6 +218,14 @@ export class Bench {
   toggleRun() {
     if (this.running) this.session.stop();
     else if (!this.busy) this.session.run();
+  }
+
+  // A presenter asks for a recorded run.
+  playRecorded(e) {
+    const name = this.recordedName ?? this.data?.first;
+    if (e.defaultPrevented || !name) return;
+    e.preventDefault();
+    this.session.recordedInstead(name);
   }
 
   experiment(id) {

@@ -113,18 +113,29 @@ export class Session {
     }
   }
 
+  // Asked for by a presenter whose engine stalls: whatever runs is left alone from here on.
+  async recordedInstead(name) {
+    clearTimeout(this.tick);
+    this.turn = (this.turn ?? 0) + 1;
+    if (this.id) cancelRun(this.id);
+    this.abort?.abort();
+    this.finish();
+    await this.replay(name, "This is a replay of the recorded run");
+  }
+
   // Plays a recording at the pace at which it was made.
-  async replay(name) {
+  async replay(name, why = "No engine here. This is a replay of the recorded run") {
     const whole = await this.fetched(name).catch(() => null);
     if (!whole || this.gone) return this.bench.say("No engine is here, and no recorded run to replay.", { tone: "warn" });
     const run = { ...whole, steps: [] };
     this.begin();
     this.bench.exp = null;
     this.bench.show(run, { name });
-    this.bench.say(`No engine here. This is a replay of the recorded run “${whole.header.scenario.name}”, at its own pace; your prompt was not used.`);
+    this.bench.say(`${why} “${whole.header.scenario.name}”, at its own pace; your prompt was not used.`);
     const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const { turn } = this;
     const next = () => {
-      if (!this.running || this.gone) return;
+      if (!this.running || this.gone || turn !== this.turn) return;
       const step = whole.steps[run.steps.length];
       if (!step) return this.finish();
       run.steps.push(step);
@@ -135,10 +146,13 @@ export class Session {
   }
 
   // --- the engine ---------------------------------------------------------------------------------
+  // Returns the turn: what began earlier and comes back late finds that another one has begun.
   begin() {
     this.running = this.busy = this.sticky = true;
     this.lookSoon();
     this.bench.later();
+    this.turn = (this.turn ?? 0) + 1;
+    return this.turn;
   }
 
   lookSoon() {
@@ -172,11 +186,11 @@ export class Session {
     const prompt = ask.prompt.value;
     if (!prompt.trim()) return this.bench.say("Write a prompt first, or pick an example.", { tone: "warn" });
     const body = { max_tokens: Number(ask.tokens.defaultValue), temperature: 0, n: 1, ...(ask.chat.checked ? { messages: [{ role: "user", content: prompt }] } : { prompt }) };
-    this.begin();
+    const turn = this.begin();
     this.bench.exp = null;
     this.bench.compare = null;
     await this.stream("live", body, (growing) => this.bench.show(growing.run(), {}));
-    this.finish();
+    if (turn === this.turn) this.finish();
     return undefined;
   }
 
@@ -188,7 +202,7 @@ export class Session {
     if (!this.canLive || !base.length || (other && other !== model)) return this.standIn(id);
     const scenarios = scenariosFor(id, { model, ids: base });
     bench.exp = { id, of: scenarios.length, runs: [], done: false };
-    this.begin();
+    const turn = this.begin();
     const runs = [];
     for (const scenario of scenarios) {
       let mine = null;
@@ -196,6 +210,7 @@ export class Session {
         mine = growing;
         bench.show(growing.run(), { compare: runs[0] ?? null });
       });
+      if (turn !== this.turn) return undefined;
       if (ended?.reason !== "finished" || !mine) break;
       runs.push(mine.run());
       bench.exp.runs = [...runs];
@@ -246,13 +261,19 @@ export class Session {
 
   // Submits and follows to the end. Resolves to {reason, message}.
   async stream(kind, body, shown) {
-    const { bench } = this;
+    const { bench, turn } = this;
     bench.say(null);
     let end = null;
     let growing = null;
     try {
-      this.id = await submit(kind, body);
+      const id = await submit(kind, body);
+      if (turn !== this.turn) {
+        cancelRun(id);
+        return { reason: "cancelled" };
+      }
+      this.id = id;
     } catch (refused) {
+      if (turn !== this.turn) return { reason: "cancelled" };
       bench.say(`${refused.message}${refused.retryAfter ? ` Try again in ${refused.retryAfter} s.` : ""}`, { tone: "warn", ...this.offer(kind) });
       return { reason: "rejected" };
     }
@@ -281,6 +302,7 @@ export class Session {
       this.abort.signal,
     );
     end ??= { reason: "cancelled" };
+    if (turn !== this.turn) return end;
     this.ended(end, kind);
     return end;
   }

@@ -9,17 +9,32 @@ export class Keyboard {
   constructor(player) {
     this.player = player;
     this.handler = (e) => this.onKey(e);
+    this.recorded = (e) => this.playFromStart(e);
     document.addEventListener("keydown", this.handler);
+    document.addEventListener("kv-recorded", this.recorded);
     active ??= player;
   }
 
   dispose() {
     document.removeEventListener("keydown", this.handler);
+    document.removeEventListener("kv-recorded", this.recorded);
     if (active === this.player) active = null;
   }
 
   claim() {
     active = this.player;
+  }
+
+  // A presenter asks for the run on the page: one of the players takes it.
+  playFromStart(e) {
+    const { player } = this;
+    const mine = active === player || active === null;
+    if (e.defaultPrevented || !mine || player.loading || !(player.last > 0)) return;
+    e.preventDefault();
+    player.root.scrollIntoView({ block: "nearest" });
+    player.pause();
+    player.go(0);
+    player.play();
   }
 
   visible() {
