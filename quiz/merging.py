@@ -97,24 +97,28 @@ def _raised(dated: Mapping[str, Dated], floor: str) -> dict[str, Dated]:
 
 
 def _attempts(a: Progress, b: Progress, since: str) -> tuple[Attempt | None, tuple[Attempt, ...]]:
-    attempts: dict[str, Attempt] = {}
+    attempts: dict[tuple[str, str], Attempt] = {}
     for one in (*a.past, *b.past, *filter(None, (a.attempt, b.attempt))):
         if one.at >= since:
-            attempts[one.id] = _same(attempts[one.id], one) if one.id in attempts else one
+            attempts[_name(one)] = _same(attempts.get(_name(one), one), one)
     current = max(
-        {one.id for one in (a.attempt, b.attempt) if one is not None and one.id in attempts},
+        {_name(one) for one in (a.attempt, b.attempt) if one is not None and one.at >= since},
         key=lambda name: (attempts[name].at, name),
         default=None,
     )
-    ordered = sorted(attempts.values(), key=lambda one: (one.at, one.id))
+    ordered = sorted(attempts.values(), key=lambda one: (one.at, _name(one)))
     last_of = {one.gate: one.id for one in ordered}
     past = [
         one
         for one in ordered
-        if one.id != current
+        if _name(one) != current
         and (last_of[one.gate] == one.id or any(question.answer for question in one.asked))
     ]
     return None if current is None else attempts[current], tuple(past[-MAX_PAST:])
+
+
+def _name(one: Attempt) -> tuple[str, str]:
+    return one.id, one.gate
 
 
 def _same(a: Attempt, b: Attempt) -> Attempt:

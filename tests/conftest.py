@@ -13,6 +13,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No test asserts an absolute time: machines are shared, and a slow moment is no fault. The rest
+# stays as it is here or, under CI, as hypothesis sets it there.
+settings.register_profile("kv-scope", deadline=None)
+settings.load_profile("kv-scope")
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
