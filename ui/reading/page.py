@@ -142,7 +142,7 @@ def _practice(name: str) -> None:
                 nav.page("quiz"),
                 label="Four questions on this page",
                 icon=":material/checklist:",
-                query_params={"topic": name},
+                query_params={"lesson": name},
             )
 
 

@@ -62,16 +62,19 @@ export class Course {
     this.root.dataset.scale = data.present ? "present" : "";
     this.hint.textContent = data.words.hint;
     const asked = JSON.stringify(data.place);
-    // What comes back is often what was sent: typing is not to be undone by it.
-    if (!before || (asked !== this.sent && asked !== JSON.stringify(before.place))) {
+    // What comes back is often what was sent: typing is not to be undone by it, nor focus lost.
+    const from = !before || (asked !== this.sent && asked !== JSON.stringify(before.place));
+    if (from) {
       this.view = data.place.view ?? "map";
       this.term = data.place.term ?? null;
       this.input.value = data.place.q ?? "";
     }
     this.sent = asked;
-    this.map.update(data);
+    const places = JSON.stringify([data.sections, data.next]);
+    if (places !== this.places) this.map.update(data);
+    this.places = places;
     if (this.input.value) this.fetch();
-    if (!before || JSON.stringify([before.place, before.terms]) !== JSON.stringify([data.place, data.terms])) this.show();
+    if (from || data.terms.length !== before.terms.length) this.show();
   }
 
   fetch() {

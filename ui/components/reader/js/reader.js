@@ -225,10 +225,15 @@ export class Reader {
     const path = event.composedPath();
     const link = path.find((node) => node instanceof HTMLAnchorElement);
     if (!link || link.hasAttribute("download") || !path.some((node) => node.matches?.('[class*="st-key-kv-reading"]'))) return;
+    if (path.includes(this.host)) return; // the contents see to themselves
     const to = inside(link.href, window.location.origin, this.data.pages);
     if (!to) return;
     event.preventDefault();
     event.stopPropagation();
-    this.send("go", to);
+    const [name, query] = to.split("?");
+    const part = name === this.data.page ? new URLSearchParams(query).get("at") : null;
+    const here = this.data.parts.findIndex((one) => one.name === part);
+    if (here >= 0) this.go(here, true);
+    else this.send("go", to);
   }
 }
