@@ -9,11 +9,11 @@ import streamlit as st
 
 from core.sizing import catalog, gpus, tiers
 from core.sizing.deployment import ALLOCATORS, EVICTIONS
-from core.sizing.errors import SizingError
 from core.sizing.rules import rules
 from ui.components.planner import planner
 from ui.kit import page
 from ui.kit.address import Address
+from ui.kit.controls import Controls
 from ui.lesson import Lesson
 from ui.planner import figures, others, place, steps
 from ui.planner.figures import Planned
@@ -21,54 +21,13 @@ from ui.planner.place import EXAMPLES, LATENCIES, TPS, UNKNOWN, WEIGHTS, Place
 from ui.sizing.place import KV_FORMATS
 from ui.sizing.shown import Json
 
-KEY, PLACE, NOTICE = "capacity_planner", "cp.place", "cp.notice"
-_SEQ, _REFUSED = "cp.seq", "cp.refused"
+KEY = "capacity_planner"
 _FULL = "cp.full"
 """The place whose other plans were last shown: some forty plans, which a control does not wait
 for. They come when the browser, having drawn the answer, asks for the rest."""
 ADDRESS = Address("cp", place.NAMES)
-
-
-def now() -> Place:
-    """Where the controls stand."""
-    found: Place = st.session_state.get(PLACE, place.DEFAULT)
-    return found
-
-
-def go(to: Place) -> None:
-    """Put the controls there."""
-    st.session_state[PLACE] = to
-    st.session_state[_REFUSED] = ""
-
-
-def _start() -> None:
-    """Take over what the address asks for, if someone has just arrived by it."""
-    state, asked = st.session_state, ADDRESS.arrived()
-    if asked is not None:
-        wanted, state[NOTICE] = place.read(asked)
-        go(wanted)
-    try:
-        figures.planned(now())
-    except SizingError as exc:  # a link's model on a link's GPUs
-        go(place.DEFAULT)
-        state[_REFUSED] = f"This cannot be: {exc}. Shown instead: the page's first example."
-
-
-def _take() -> None:
-    """What a control said. Where it cannot be computed the picture stays, and one line says why."""
-    state = st.session_state
-    sent = state[KEY].choice
-    if not isinstance(sent, dict) or not isinstance(sent.get("seq"), int):
-        return
-    state[_SEQ] = sent["seq"]
-    wanted = place.taken(now(), sent.get("place"))
-    try:
-        figures.planned(wanted)
-    except SizingError as exc:
-        state[_REFUSED] = f"This cannot be: {exc}."
-    else:
-        go(wanted)
-        state[NOTICE] = None
+CONTROLS = Controls(KEY, ADDRESS, place.DEFAULT, place.read, place.taken, figures.planned)
+PLACE, now, go = CONTROLS.place, CONTROLS.now, CONTROLS.go
 
 
 def _rest() -> None:
@@ -85,31 +44,26 @@ def _complete() -> bool:
 
 def draw(lesson: Lesson, *, present: bool) -> None:
     """The instrument, standing where the link says."""
-    _start()
+    CONTROLS.start()
     _rest()
-    if st.session_state[NOTICE]:
-        st.warning(st.session_state[NOTICE], icon=":material/link_off:")
     _instrument(lesson, present=present)
 
 
 @st.fragment
 def _instrument(lesson: Lesson, *, present: bool) -> None:
     """A fragment: a control draws nothing else of the page again."""
-    shown = planner(data(lesson, present=present), key=KEY, on_choice=_take, on_rest=_rest)
+    shown = planner(data(lesson, present=present), key=KEY, on_choice=CONTROLS.take, on_rest=_rest)
     page.follow_present(shown.present, present)
     ADDRESS.write(place.written(now()))
 
 
 def data(lesson: Lesson, *, present: bool) -> Json:
     """For `planner`. The same place gives equal data, so that a rerun sends nothing."""
-    state = st.session_state
     return {
         **of(figures.planned(now()), rest=_complete()),
         "options": options(),
         "words": {"frontier": lesson["frontier"], "trial": lesson["trial-hint"]},
-        "refused": state.get(_REFUSED, ""),
-        "seq": state.get(_SEQ, 0),
-        "present": present,
+        **CONTROLS.data(present=present),
     }
 
 

@@ -7,64 +7,26 @@ from typing import Any
 
 import streamlit as st
 
-from core.sizing.errors import SizingError
 from ui.components.kv_sizing import kv_sizing
 from ui.kit import page
 from ui.kit.address import Address
+from ui.kit.controls import Controls
 from ui.lesson import Lesson
 from ui.sizing import curves, engine_check, figures, place, ways, words
 from ui.sizing.options import options
 from ui.sizing.place import Place
 from ui.sizing.shown import Json
 
-KEY, PLACE, NOTICE = "kv_sizing", "ks.place", "ks.notice"
-_SEQ, _REFUSED = "ks.seq", "ks.refused"
+KEY = "kv_sizing"
 ADDRESS = Address("ks", place.NAMES)
+CONTROLS = Controls(KEY, ADDRESS, place.DEFAULT, place.read, place.taken, figures.sized)
+PLACE, now, go = CONTROLS.place, CONTROLS.now, CONTROLS.go
 _CHECKED, _SAID = "ks.checked", "ks.said"
-
-
-def now() -> Place:
-    """Where the controls stand."""
-    found: Place = st.session_state.get(PLACE, place.DEFAULT)
-    return found
-
-
-def go(to: Place) -> None:
-    """Put the controls there."""
-    st.session_state[PLACE] = to
-    st.session_state[_REFUSED] = ""
-
-
-def _start() -> None:
-    """Take over what the address asks for, if someone has just arrived by it."""
-    state, asked = st.session_state, ADDRESS.arrived()
-    if asked is not None:
-        state[PLACE], state[NOTICE] = place.read(asked)
-        state[_REFUSED] = ""
-
-
-def _take() -> None:
-    """What a control said. Where it cannot be computed the picture stays, and one line says why."""
-    state = st.session_state
-    sent = state[KEY].choice
-    if not isinstance(sent, dict) or not isinstance(sent.get("seq"), int):
-        return
-    state[_SEQ] = sent["seq"]
-    wanted = place.taken(now(), sent.get("place"))
-    try:
-        figures.sized(wanted)
-    except SizingError as exc:
-        state[_REFUSED] = f"This cannot be: {exc}."
-    else:
-        go(wanted)
-        state[NOTICE] = None
 
 
 def draw(lesson: Lesson, *, present: bool) -> None:
     """The instrument, standing where the link says."""
-    _start()
-    if st.session_state[NOTICE]:
-        st.warning(st.session_state[NOTICE], icon=":material/link_off:")
+    CONTROLS.start()
     _instrument(lesson, present=present)
 
 
@@ -72,7 +34,7 @@ def draw(lesson: Lesson, *, present: bool) -> None:
 def _instrument(lesson: Lesson, *, present: bool) -> None:
     """A fragment: a control draws nothing else of the page again."""
     state = st.session_state
-    shown = kv_sizing(data(lesson, present=present), key=KEY, on_choice=_take)
+    shown = kv_sizing(data(lesson, present=present), key=KEY, on_choice=CONTROLS.take)
     page.follow_present(shown.present, present)
     asked = shown.get("allocate")
     if isinstance(asked, dict):
@@ -93,22 +55,13 @@ def _write() -> None:
 def data(lesson: Lesson, *, present: bool) -> Json:
     """For `kv_sizing`. The same place gives equal data, so that a rerun sends nothing."""
     state = st.session_state
-    refused = state.get(_REFUSED, "")
-    try:
-        done = figures.sized(now())
-    except SizingError as exc:  # a link's model on a link's GPUs
-        refused = f"This cannot be: {exc}. Shown instead: the page's first example."
-        go(place.DEFAULT)
-        done = figures.sized(place.DEFAULT)
     return {
-        **of(done),
+        **of(figures.sized(now())),
         "check": engine_check.check_part(state.get(_CHECKED), state.get(_SAID, "")),
         "words": words.of(lesson),
         "options": options(),
-        "refused": refused,
         "unlinked": lesson["unlinked"] if place.written(now()) is None else "",
-        "seq": state.get(_SEQ, 0),
-        "present": present,
+        **CONTROLS.data(present=present),
     }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from core.sizing.result import Number, Result, Step, Symbol
+from core.sizing.result import Result, Step, Symbol
 from core.sizing.units import both
 
 Json = dict[str, Any]
@@ -79,10 +79,3 @@ def _split(piece: str) -> tuple[str, str, str]:
     found = _AROUND.match(piece)
     assert found is not None  # every text matches
     return found.group(1), found.group(2), found.group(3)
-
-
-def number(value: Number | None) -> str:
-    """A number in a sentence."""
-    if value is None:
-        return "none"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
