@@ -163,7 +163,7 @@ def kv_read(rng: Random) -> Drawn:
             f"batch {batch}",
             f"context {context:,} tokens",
         ),
-        proof=Proof({"model": model, "kv": dtype, "b": batch, "ctx": context}, page="roofline"),
+        proof=Proof({"model": model, "kv": dtype, "n": batch, "ctx": context}, page="kv_sizing"),
     )
 
 
