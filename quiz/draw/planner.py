@@ -56,7 +56,7 @@ def pool(rng: Random) -> Drawn:
         },
         answers={key: Answer(gb(value)) for key, value in amounts.items()},
         sign=f"{gpu} {model} {weights} {util}",
-        drawn=f"{title(model)} on an {gpu_title(gpu)}",
+        drawn=f"{title(model)} on one {gpu_title(gpu)}",
         given=(
             f"memory {gb(seen)}",
             f"gpu_memory_utilization {util / 100:.2f}",
@@ -97,7 +97,7 @@ def two_gpus(rng: Random) -> Drawn:
         },
         answers={key: Answer(f"{value:,} sequences") for key, value in held.items()},
         sign=f"{gpu} {model} {tokens}",
-        drawn=f"{title(model)} on {gpu_title(gpu)}",
+        drawn=f"{title(model)} on one {gpu_title(gpu)}",
         given=(
             f"weights {gb(_weights(model, weights))}",
             f"pool of one GPU alone {gb(alone)}",
@@ -201,7 +201,7 @@ def utilization(rng: Random) -> Drawn:
         },
         answers={key: Answer(gb(value)) for key, value in amounts.items()},
         sign=f"{gpu} {model} {weights} {low} {high}",
-        drawn=f"{title(model)} on an {gpu_title(gpu)}",
+        drawn=f"{title(model)} on one {gpu_title(gpu)}",
         given=(
             f"memory {gb(gpus.get(gpu).visible_bytes)}",
             f"weights {gb(_weights(model, weights))}",
@@ -241,7 +241,7 @@ def lighter_weights(rng: Random) -> Drawn:
         },
         answers={key: Answer(f"{value:,} sequences") for key, value in answers.items()},
         sign=f"{gpu} {model} {tokens}",
-        drawn=f"{title(model)} on an {gpu_title(gpu)}",
+        drawn=f"{title(model)} on one {gpu_title(gpu)}",
         given=(
             f"weights {gb(_weights(model, 'bf16'))} in BF16",
             f"a sequence {gb(calc('kv_bytes_sequence', **args))}",

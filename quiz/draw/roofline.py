@@ -23,7 +23,7 @@ from quiz.draw.common import (
 )
 from quiz.items import Answer, Drawn, Proof
 
-DTYPES = {"bf16": "BF16", "fp8": "FP8", "int8": "INT8"}
+DTYPES = {"bf16": "BF16", "fp8": "FP8"}
 
 
 def _sheet(gpu: str, dtype: str = "bf16") -> tuple[str, str]:
@@ -163,7 +163,7 @@ def kv_read(rng: Random) -> Drawn:
             f"batch {batch}",
             f"context {context:,} tokens",
         ),
-        proof=Proof({"model": model, "kv": dtype, "b": batch, "ctx": context}, page="roofline"),
+        proof=Proof({"model": model, "kv": dtype, "n": batch, "ctx": context}, page="kv_sizing"),
     )
 
 

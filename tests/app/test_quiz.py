@@ -145,7 +145,9 @@ def _plays(proof: Proof) -> None:
         assert shown.block < run["header"]["scenario"]["engine"]["num_blocks"]
     page, _, query = shown.address.partition("?")
     assert page == proof.page
-    target, _ = links.read({key: values[0] for key, values in parse_qs(query).items()})
+    target, _ = links.read(
+        {key: values[0] for key, values in parse_qs(query, keep_blank_values=True).items()}
+    )
     assert target.step == shown.step
     if target.own_text is not None:
         again = runs.simulate(target.own_text).data()
@@ -159,7 +161,7 @@ def _opens(proof: Proof, root: Path) -> None:
     if read is None:
         assert not query and (root / "lessons" / f"{page}.md").exists()
     else:
-        params = {key: values[0] for key, values in parse_qs(query).items()}
+        params = {key: values[0] for key, values in parse_qs(query, keep_blank_values=True).items()}
         _, refused = read(params)
         assert refused is None and params.keys() == dict(proof.link).keys()
 

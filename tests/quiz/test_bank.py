@@ -20,7 +20,7 @@ from quiz.errors import QuizError
 from quiz.items import RIGHT, Item
 
 TEMPLATES = [name for topic in bank.topics().values() for name in topic.templates]
-SEEDS = range(16)
+SEEDS = range(10)
 FILES = [json.loads(path.read_text("utf-8")) for path in sorted(bank.BANK.glob("*.json"))]
 
 
