@@ -69,7 +69,7 @@ def latent_token(rng: Random) -> Drawn:
             f"latent {shape['latent']}",
             f"rotary key {shape['rope']}",
         ),
-        proof=Proof({"model": model, "kv": dtype, "n": 1, "vs": ""}, page="kv_sizing"),
+        proof=Proof({"model": model, "kv": dtype, "n": 1, "vs": "llama-3.1-70b"}, page="kv_sizing"),
     )
 
 
