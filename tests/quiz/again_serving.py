@@ -18,8 +18,11 @@ from tests.quiz.again import GIB, Expected, Parts, cache, calc, check, work
 
 def _on_average(accept: Fraction, drafts: int) -> Fraction:
     """By the number of drafts that are accepted, one after the other."""
+    library = calc("expected_tokens_per_verify", acceptance=float(accept), k=drafts)
     stops = sum((j + 1) * accept**j * (1 - accept) for j in range(drafts))
-    return stops + (drafts + 1) * accept**drafts
+    yielded = stops + (drafts + 1) * accept**drafts
+    assert abs(library - float(yielded)) < 1e-9
+    return yielded
 
 
 @check("speculation/tokens-a-pass")
@@ -52,6 +55,9 @@ def _(parts: Parts, item: Item) -> Expected:
 def _(parts: Parts, _item: Item) -> Expected:
     drafts, accept, cost = int(parts[0]), Fraction(parts[1]), Fraction(parts[2])
     brought, time = _on_average(accept, drafts), 1 + drafts * cost
+    costs = {"k": drafts, "draft_cost": float(cost)}
+    library = calc("speculative_speedup", acceptance=float(accept), **costs)
+    assert abs(library - float(brought / time)) < 1e-9
     return {
         RIGHT: brought / time,
         "free_drafts": brought,
