@@ -8,7 +8,7 @@ import pytest
 from quiz import bank
 from tests.quiz import again_memory, again_serving  # noqa: F401  they fill CHECKS
 from tests.quiz.again import CHECKS, number
-from ui import catalogue, runs
+from ui import catalogue, nav, runs
 from ui.batching import place as batching
 from ui.claims import place as claims
 from ui.planner import place as planner
@@ -74,6 +74,8 @@ def test_what_shows_the_answer_is_there(template: str) -> None:
             asked = {name: str(value) for name, value in link.items()}
             _, refused = PAGES[item.proof.page](asked)
             assert asked and refused is None, (seed, refused)
+        elif not link:
+            assert item.proof.page in {place.name for place in nav.COURSE}
         elif "run" in link:
             played = runs.recorded(str(link["run"]))
             assert link["step"] < len(played.data()["steps"])
