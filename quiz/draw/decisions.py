@@ -14,7 +14,7 @@ from quiz.items import Answer, Drawn, Proof
 
 def gpus_to_hold(rng: Random) -> Drawn:
     """GPUs that hold all users at once, in whole replicas."""
-    users, each = 10 * rng.randrange(12, 61), rng.randrange(21, 96)
+    users, each = 10 * rng.randrange(12, 61), rng.randrange(21, 60)
     tp = rng.choice((2, 4, 8))
     answers = {
         "right": calc("gpus_for_users", users=users, streams_per_replica=each, gpus_per_replica=tp),

@@ -38,6 +38,11 @@ def of(value: Number, unit: str) -> Answer:
     return Answer(f"{three(value)} {unit}")
 
 
+def exact(size: Number) -> Answer:
+    """Bytes, and the same in KiB."""
+    return Answer(f"{size:,} B", f"{three(float(size) / 1024)} KiB")
+
+
 def gib(size: Number) -> str:
     return f"{three(float(size) / GIB)} GiB"
 

@@ -9,8 +9,8 @@ from random import Random
 
 from core.sizing import catalog
 from core.sizing.geometry import Latent
-from quiz.draw.common import FORMATS, calc, geometry, size, title, whole
-from quiz.draw.figures import GIB, gib, three, times
+from quiz.draw.common import FORMATS, calc, counted, geometry, title, whole
+from quiz.draw.figures import GIB, exact, gib, three, times
 from quiz.items import Answer, Drawn, Proof
 
 LATENT = ("deepseek-v2", "deepseek-v3", "deepseek-v2-lite", "kimi-k2")
@@ -60,7 +60,7 @@ def latent_token(rng: Random) -> Drawn:
             "numbers": shape["latent"] + shape["rope"],
             "layer": whole(amounts["one_layer"]),
         },
-        answers={key: size(value) for key, value in amounts.items()},
+        answers={key: exact(value) for key, value in amounts.items()},
         sign=f"{model} {dtype}",
         drawn=title(model),
         given=(
@@ -69,7 +69,7 @@ def latent_token(rng: Random) -> Drawn:
             f"latent {shape['latent']}",
             f"rotary key {shape['rope']}",
         ),
-        proof=Proof({"model": model, "kv": dtype, "n": 1, "vs": ""}, page="kv_sizing"),
+        proof=Proof({"model": model, "kv": dtype, "n": 1, "vs": "llama-3.1-70b"}, page="kv_sizing"),
     )
 
 
@@ -133,7 +133,7 @@ def each_rank(rng: Random) -> Drawn:
             "shared": whole(answers["shared_out"]),
             "layers": shape["layers"],
         },
-        answers={key: Answer(whole(value), "requests") for key, value in answers.items()},
+        answers={key: Answer(counted(int(value), "request")) for key, value in answers.items()},
         sign=f"{model} {tp} {tokens} {pool}",
         drawn=title(model),
         given=(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from core.sizing import catalog, gpus
-from quiz.draw.common import GPUS, calc, geometry, ms, percent, size, title, whole
-from quiz.draw.figures import GIB, MODELS
+from quiz.draw.common import GPUS, calc, counted, geometry, ms, percent, title, whole
+from quiz.draw.figures import GIB, MODELS, exact
 from quiz.items import Answer, Drawn, Proof
 
 WIDTHS = {"int4": "half a byte", "int8": "one byte", "fp8": "one byte"}
@@ -38,7 +38,7 @@ def scaled_token(rng: Random) -> Drawn:
             "extra": whole(right - plain),
             "plain": whole(plain),
         },
-        answers={key: size(value) for key, value in amounts.items()},
+        answers={key: exact(value) for key, value in amounts.items()},
         sign=f"{model} {dtype}",
         drawn=title(model),
         given=(
@@ -93,7 +93,7 @@ def scaled_saving(rng: Random) -> Drawn:
             "each": scale + zero,
             "row": dim // 2 + scale + zero,
         },
-        answers={key: Answer(percent(value), "saved") for key, value in shares.items()},
+        answers={key: Answer(percent(value)) for key, value in shares.items()},
         sign=f"{heads} {dim} {scale} {zero}",
         given=(
             f"KV heads {heads}",
@@ -134,7 +134,7 @@ def only_the_cache(rng: Random) -> Drawn:
             "token": whole(calc("kv_bytes_per_token", model=model, dtype="fp8")),
             "right": whole(answers["right"]),
         },
-        answers={key: Answer(whole(value), "sequences") for key, value in answers.items()},
+        answers={key: Answer(counted(value, "sequence")) for key, value in answers.items()},
         sign=f"{model} {total} {weights} {overhead} {tokens}",
         drawn=title(model),
         given=(

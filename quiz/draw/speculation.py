@@ -6,8 +6,8 @@ from fractions import Fraction
 from math import ceil
 from random import Random
 
-from quiz.draw.common import calc, counted, size, title, whole
-from quiz.draw.figures import share3, three, times
+from quiz.draw.common import calc, counted, title, whole
+from quiz.draw.figures import exact, share3, three, times
 from quiz.items import Answer, Drawn, Proof
 
 PAIRS = (
@@ -57,7 +57,7 @@ def tokens_a_pass(rng: Random) -> Drawn:
         answers={key: Answer(f"{three(float(value))} tokens") for key, value in tokens.items()},
         sign=f"{drafts} {accept}",
         given=(f"drafts {drafts} a pass", f"each accepted with chance {float(accept):.2f}"),
-        proof=Proof({"claim": "L072"}, page="claims_ledger"),
+        proof=Proof({}, page="speculation"),
     )
 
 
@@ -181,7 +181,7 @@ def two_caches(rng: Random) -> Drawn:
             "share": f"{100 * params[1] / params[0]:.2g}",
             "part": f"{100 * small / large:.3g}",
         },
-        answers={key: size(value) for key, value in amounts.items()},
+        answers={key: exact(value) for key, value in amounts.items()},
         sign=f"{target} {draft} {drafts}",
         drawn=f"{title(target)} with {title(draft)}",
         given=(

@@ -227,6 +227,7 @@ def start_early(rng: Random) -> Drawn:
             "step": step,
             "reload": reload,
             "down": floor(reload / step),
+            "covered": floor(reload / step) * step,
             "right": counted(int(steps["right"]), "step"),
             "average": three(step / others),
         },
