@@ -97,7 +97,7 @@ def two_gpus(rng: Random) -> Drawn:
         },
         answers={key: Answer(f"{value:,} sequences") for key, value in held.items()},
         sign=f"{gpu} {model} {tokens}",
-        drawn=f"{title(model)} on one {gpu_title(gpu)}",
+        drawn=f"{title(model)} on {gpu_title(gpu)}",
         given=(
             f"weights {gb(_weights(model, weights))}",
             f"pool of one GPU alone {gb(alone)}",
