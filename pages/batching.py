@@ -32,5 +32,6 @@ if not present:
         with right:
             code.draw(words["code"], CODE)
             transfer.draw("batching/start", key="ba.transfer")
+            transfer.to_gate("batching")
 
 store.keep(redraw=False)

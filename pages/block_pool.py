@@ -86,5 +86,6 @@ else:
                 copies.links()
             code.draw(words["code"], CODE)
             transfer.draw(ASKS[mode], key=f"bp.transfer.{mode}")
+            transfer.to_gate("block_pool")
 
 store.keep(redraw=False)

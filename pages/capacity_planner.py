@@ -37,6 +37,7 @@ else:
             text.levelled(words, "words")
         with right:
             transfer.draw("batching/bounds", key="cp.transfer")
+            transfer.to_gate("capacity_planner")
             code.draw(words["code"], CODE)
 
 store.keep(redraw=False)

@@ -35,6 +35,7 @@ else:
             text.levelled(words, "words")
         with right:
             transfer.draw("kv-size/per-token", key="ks.transfer")
+            transfer.to_gate("kv_sizing")
             code.draw(words["code"], CODE)
 
 store.keep(redraw=False)

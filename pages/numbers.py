@@ -45,5 +45,6 @@ else:
         with right:
             code.draw(words["code"], CODE)
             transfer.draw("kv-size/per-token", key="numbers.transfer")
+            transfer.to_gate("numbers")
 
 store.keep(redraw=False)

@@ -33,6 +33,7 @@ else:
     left, right = st.columns(2, gap="medium")
     with left:
         transfer.draw("phases/passes", key="pd.transfer")
+        transfer.to_gate("prefill_decode")
     with right:
         code.draw(words["code"], CODE)
 

@@ -36,5 +36,6 @@ if not present:
         with right:
             code.draw(words["code"], CODE)
             transfer.draw("paging/prefix-hits", key="px.transfer")
+            transfer.to_gate("prefix_cache")
 
 store.keep(redraw=False)

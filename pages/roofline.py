@@ -33,6 +33,7 @@ else:
             text.levelled(words, "words")
         with right:
             transfer.draw("phases/intensity", key="rl.transfer")
+            transfer.to_gate("roofline")
             code.draw(words["code"], CODE)
 
 store.keep(redraw=False)

@@ -273,3 +273,11 @@ def test_a_lesson_s_result_numbers_its_questions_and_its_mark_says_how_it_went()
     assert quiz_gate.mark("batching", progress) == "3 of 4 right"
     done = replace(progress, completed={"batching": AT})
     assert quiz_gate.mark("batching", done) == "complete"
+
+
+@pytest.mark.parametrize("name", gate.lessons()[1:])
+def test_every_lesson_leads_to_its_own_questions(open_page: Open, name: str) -> None:
+    at = open_page(name)
+    assert not at.exception
+    links = {link.proto.query_string for link in at.get("page_link")}
+    assert f"lesson={name}" in links

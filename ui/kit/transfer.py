@@ -10,7 +10,7 @@ import secrets
 import streamlit as st
 
 from quiz import bank
-from ui import player, quiz_view
+from ui import nav, player, quiz_view
 from ui.components.quiz_card import quiz_card
 from ui.kit import store
 
@@ -53,4 +53,15 @@ def draw(template: str, *, key: str, present: bool = False) -> None:
             block=shown.block,
             link=shown.address,
             present=present,
+        )
+
+
+def to_gate(lesson: str) -> None:
+    """The way to the lesson's own four questions."""
+    if "quiz" in nav.PLACES:
+        st.page_link(
+            nav.page("quiz"),
+            label="Four questions about this page",
+            icon=":material/checklist:",
+            query_params={"lesson": lesson},
         )

@@ -137,13 +137,7 @@ def _practice(name: str) -> None:
     with st.container(key="kv-practice"):
         if drawn:
             transfer.draw(drawn[0], key=f"reading.{name}.transfer")
-        if "quiz" in nav.PLACES:
-            st.page_link(
-                nav.page("quiz"),
-                label="Four questions on this page",
-                icon=":material/checklist:",
-                query_params={"lesson": name},
-            )
+        transfer.to_gate(name)
 
 
 def _beside(name: str) -> None:
