@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import sys
 import time
@@ -45,6 +46,16 @@ def test_a_recorded_run_can_be_downloaded(app: App) -> None:
         assert status == 200
         assert "fork.run.json.gz" in headers["Content-Disposition"]
         assert b'"schema":"run/1"' in gzip.decompress(body)
+
+
+def test_the_words_of_the_course_come_compressed_and_once(app: App) -> None:
+    status, headers, body = app.get("/api/words")
+    assert status == 200 and headers["Content-Encoding"] == "gzip"
+    entries = json.loads(gzip.decompress(body))
+    assert len(entries) > 400 and len(body) < 150_000
+    assert {"kind", "title", "head", "to", "text"} == set(entries[0])
+    again, _, nothing = app.get("/api/words", {"If-None-Match": headers["ETag"]})
+    assert again == 304 and not nothing
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_from_the_start_through_a_run_to_the_quiz(page: Any, app: App) -> None:
 DRAWN = {
     "": ".stage .cell",
     "course": ".course .row",
-    "tiers": ".series.lesson svg",
+    "tiers": ".series.lesson .plot svg",
     "prefill_decode": ".kv.bench svg",
     "kv_sizing": ".hbm .part",
     "roofline": ".kv.rooflines .plane .pt",

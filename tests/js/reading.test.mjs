@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { before } from "../../ui/components/course_map/js/arcs.js";
 import { excerpt, folded, found, marked, prepared, wordsOf } from "../../ui/components/course_map/js/find.js";
-import { apart, broken, logTicks, reading, three } from "../../ui/components/lesson_chart/js/axes.js";
+import { apart, between, broken, freePlace, logTicks, reading, three } from "../../ui/components/lesson_chart/js/axes.js";
 import { asCsv } from "../../ui/components/lesson_chart/js/table.js";
 import { current, inside, turned } from "../../ui/components/reader/js/turning.js";
 
@@ -66,6 +66,24 @@ test("names are broken into lines of about the same length, and no word is cut",
   assert.deepEqual(broken("70B with one KV head, BF16"), ["70B with one", "KV head, BF16"]);
   assert.deepEqual(broken("a-very-long-word-without-any-space"), ["a-very-long-word-without-any-space"]);
   assert.equal(broken("one two three four five six seven eight nine").join(" "), "one two three four five six seven eight nine");
+});
+
+test("a name breaks behind a comma rather than within a name", () => {
+  assert.deepEqual(broken("Llama 3.1 70B, GQA, FP8"), ["Llama 3.1 70B,", "GQA, FP8"]);
+  assert.deepEqual(broken("compute again, two H100"), ["compute again,", "two H100"]);
+});
+
+test("an axis begins and ends where the values do", () => {
+  assert.deepEqual(between(0, 16, [0, 5, 10, 15, 20]), [0, 5, 10, 15, 16]);
+  assert.deepEqual(between(512, 4096, [512, 1024, 2048, 4096]), [512, 1024, 2048, 4096]);
+});
+
+test("a rule's name goes where no line is", () => {
+  const box = { x0: 0, x1: 400 };
+  const crowded = freePlace(100, 60, box, (x) => (x < 200 ? [96] : [20]), 1);
+  assert.ok(crowded.x > 140);
+  const free = freePlace(100, 60, box, () => [300], 1);
+  assert.deepEqual([free.x, free.y], [6, 95]);
 });
 
 test("labels of different heights never lie on each other", () => {

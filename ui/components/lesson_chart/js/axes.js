@@ -31,8 +31,13 @@ export function logTicks(lo, hi, values = [], most = 8) {
   return [lo, hi];
 }
 
-// The same where the axis is linear: from nought, unless all values lie far from it.
+// The same where the axis is linear.
 export const linearTicks = (hi) => ticks(hi, 5);
+
+// The ticks of an axis that begins and ends where the values do, and not at the ticks around them.
+export function between(lo, hi, marks) {
+  return [lo, ...marks.filter((v) => v > lo && v < hi), hi];
+}
 
 function filled(words, most) {
   const out = [""];
@@ -44,15 +49,45 @@ function filled(words, most) {
   return out;
 }
 
-// A name in as few lines of at most so many letters as it takes, all about as long.
+// A name in as few lines of at most so many letters as it takes, all about as long; where two do,
+// rather behind a comma.
 export function broken(name, most = 22) {
   const words = name.split(" ");
-  const lines = filled(words, most).length;
-  for (let width = Math.ceil(name.length / lines); width < most; width++) {
-    const made = filled(words, width);
-    if (made.length <= lines) return made;
+  const lines = filled(words, most);
+  if (lines.length < 2) return lines;
+  if (lines.length > 2) {
+    for (let width = Math.ceil(name.length / lines.length); width < most; width++) {
+      const made = filled(words, width);
+      if (made.length <= lines.length) return made;
+    }
+    return lines;
   }
-  return filled(words, most);
+  let best = lines;
+  let least = Infinity;
+  for (let i = 1; i < words.length; i++) {
+    const pair = [words.slice(0, i).join(" "), words.slice(i).join(" ")];
+    const longest = Math.max(...pair.map((part) => part.length));
+    const cost = longest + (pair[0].endsWith(",") ? 0 : 6);
+    if (longest <= most && cost < least) [best, least] = [pair, cost];
+  }
+  return best;
+}
+
+// Where along a rule its name is farthest from every line: {x, y, anchor} of a text of that width.
+//   heights: pixel heights of all lines at a pixel x
+export function freePlace(rule, width, box, heights, u) {
+  let best = null;
+  for (let k = 0; k <= 8; k++) {
+    const x = box.x0 + 6 * u + (k / 8) * Math.max(0, box.x1 - box.x0 - width - 12 * u);
+    for (const y of [rule - 5 * u, rule + 13 * u]) {
+      const at = [0, 0.25, 0.5, 0.75, 1].flatMap((f) => heights(x + f * width));
+      const gap = Math.min(40 * u, ...at.map((h) => Math.abs(h - (y - 4 * u))));
+      // As far as need be, and then rather above the rule and near its beginning.
+      const score = gap - (y > rule ? 3 * u : 0) - k * 0.5 * u;
+      if (!best || score > best.score) best = { x, y, score };
+    }
+  }
+  return best;
 }
 
 // Middles of labels of different heights, pushed apart so that none lies on another.

@@ -2,7 +2,7 @@
 import { button, el } from "../../run_player/js/util.js";
 import { SeriesChart } from "../../series/js/chart.js";
 import { fileName, savePng, saveText } from "../../series/js/save.js";
-import { linearTicks, logTicks, reading, three } from "./axes.js";
+import { between, linearTicks, logTicks, reading, three } from "./axes.js";
 import { asCsv } from "./table.js";
 import { LessonPlot } from "./lessonplot.js";
 
@@ -39,13 +39,9 @@ export class LessonChart extends SeriesChart {
     const heights = lines.flatMap((line) => line.values).concat(rules.filter((r) => r.axis === "y").map((r) => r.at)).filter((v) => v !== null && (!y.log || v > 0));
     const places = [...x.values, ...rules.filter((r) => r.axis === "x").map((r) => r.at)];
     const [lo, hi] = [Math.min(...places), Math.max(...places)];
-    const xTicks = x.log ? logTicks(lo, hi, x.values) : linearTicks(hi);
+    const xTicks = between(lo, hi, x.log ? logTicks(lo, hi, x.values) : linearTicks(hi));
     const yTicks = y.log ? logTicks(Math.min(...heights), Math.max(...heights), [], 6) : linearTicks(Math.max(...heights));
-    // The axis ends where the values do, not at the tick behind them.
-    if (x.log && xTicks.at(-1) !== hi && Math.abs(xTicks.at(-1) / hi - 1) > 0.001) xTicks.push(hi);
-    if (x.log && xTicks[0] < lo * 0.999) xTicks[0] = lo;
-    if (x.log && xTicks[0] > lo * 1.001) xTicks.unshift(lo);
-    const named = (axis) => (axis.unit ? `${axis.label}, ${axis.unit}` : axis.label);
+    const named = ({ label, unit }) => (unit && !label.toLowerCase().endsWith(unit.toLowerCase()) ? `${label}, ${unit}` : label);
     return {
       xs: x.values,
       lines,

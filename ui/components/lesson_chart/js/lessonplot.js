@@ -2,7 +2,7 @@
 import { svg } from "../../run_player/js/icons.js";
 import { Curves } from "../../kv_sizing/js/curves.js";
 import { styleOf } from "../../series/js/plot.js";
-import { apart, broken } from "./axes.js";
+import { apart, broken, freePlace } from "./axes.js";
 
 const LINE = 15; // pixels of a line of a name, before scaling
 
@@ -70,6 +70,20 @@ export class LessonPlot extends Curves {
     });
   }
 
+  // The pixel heights of all lines at a pixel x.
+  heights(px) {
+    const { xs, lines, y } = this.spec;
+    const places = xs.map((x) => this.X(x));
+    const i = places.findIndex((place) => place >= px);
+    if (i < 0) return [];
+    const before = Math.max(0, i - 1);
+    const part = places[i] > places[before] ? (px - places[before]) / (places[i] - places[before]) : 0;
+    return lines
+      .map(({ values }) => [values[before], values[i]])
+      .filter(([a, b]) => a !== null && b !== null && (!y.log || (a > 0 && b > 0)))
+      .map(([a, b]) => this.Y(a) + part * (this.Y(b) - this.Y(a)));
+  }
+
   rules() {
     const { spec, u, root } = this;
     for (const rule of spec.rules) {
@@ -79,7 +93,10 @@ export class LessonPlot extends Curves {
       if (at < lo - 1 || at > hi + 1) continue;
       const line = flat ? { x1: this.x0, x2: this.x1, y1: at, y2: at } : { x1: at, x2: at, y1: this.y1, y2: this.y0 };
       svg("line", { ...line, class: "level" }, root);
-      if (flat) this.text(this.x0 + 6 * u, at - 5 * u, rule.label, { class: "s" });
+      if (flat) {
+        const place = freePlace(at, rule.label.length * 6.6 * u, this, (x) => this.heights(x), u);
+        this.text(place.x, place.y, rule.label, { class: "s" });
+      }
       else {
         const left = at > (this.x0 + this.x1) / 2;
         this.text(at + (left ? -5 : 5) * u, this.y1 + 10 * u, rule.label, { class: "s", "text-anchor": left ? "end" : "start" });
