@@ -36,7 +36,8 @@ if store.progress() is None:
     store.keep(redraw=True)
 else:
     if not present:
-        progress_menu.notices()
+        with st.container(key="kv-notices"):  # what comes and goes in it moves nothing below
+            progress_menu.notices()
     desk.draw(words, present=present)
     if present:
         page.bar()

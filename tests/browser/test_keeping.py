@@ -104,6 +104,22 @@ def test_what_cannot_be_read_is_put_aside_and_offered(page: Any, app: App, tmp_p
     assert [note.text for note in stored(page).notes] == ["a fresh start"]
 
 
+def test_what_finds_no_room_aside_is_left_where_it_is(page: Any, app: App) -> None:
+    damaged = "{damaged"
+    seed(page, app, damaged)
+    page.add_init_script(FULL)
+    open_notebook(page, app)
+    page.get_by_text("no room to put it aside").wait_for()
+    write(page, "only for now")
+    page.get_by_role("button", name="Download it").wait_for()
+    assert page.evaluate("key => localStorage.getItem(key)", KEY) == damaged
+    page.get_by_role("button", name="Delete it").click()
+    page.get_by_role("button", name="Delete it for good").click()
+    page.wait_for_function("key => localStorage.getItem(key) === null", arg=KEY)
+    page.get_by_text("This browser keeps nothing for this page").wait_for()
+    page.locator(".st-key-kv-notes").get_by_text("only for now").wait_for()
+
+
 def test_a_copy_that_can_be_read_by_now_is_taken_in(page: Any, app: App) -> None:
     aside = f"{KEY}.damaged.2026-11-20T12:00:00Z"
     seed(page, app, Progress().to_json())

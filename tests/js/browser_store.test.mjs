@@ -228,6 +228,16 @@ test("what finds no room aside stays, is not written over, and nothing goes roun
   assert.equal(storage.text, "fresh, changed");
 });
 
+test("where nothing can be written, nothing is taken out", () => {
+  const storage = new Storage("{damaged");
+  storage.room = 0;
+  const t = tab(storage);
+  t.call();
+  t.call({ text: "fresh", seen: t.last().id, move: { to: TO, text: "{damaged" } });
+  assert.deepEqual([...storage.kept], [[KEY, "{damaged"]]);
+  assert.equal(t.last().ok, false);
+});
+
 test("only copies of this document can be dropped", () => {
   const storage = new Storage("mine");
   storage.kept.set("other", "x");

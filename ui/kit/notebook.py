@@ -15,6 +15,8 @@ from ui.kit import states, store
 from ui.lesson import load
 
 MAX_LINE_CHARS = 500
+LATEST = 5
+"""As many notes as fit below a button; all of them are on their own page."""
 _SAFE = ",:;@!*()/"
 
 
@@ -66,14 +68,15 @@ def source_here() -> Source | None:
 
 
 def listing(known: Progress) -> None:
-    """Every note, newest first. What was typed is shown as text, never as markup."""
+    """The latest notes, and the way to all of them. What was typed is shown as text, never as
+    markup."""
     if not known.notes:
         states.empty("Nothing here yet.", load("quiz")["notebook-empty"])
         return
-    for note in reversed(known.notes):
+    for note in reversed(known.notes[-LATEST:]):
         with st.container(horizontal=True, vertical_alignment="top"):
             with st.container(gap=None):
-                st.text(note.text)
+                st.text(note.text or f"“{note.quote}”")
                 about = f" · {note.about}" if note.about else ""
                 st.text(f"{note.at[:10]} · {note.page}{about}")
             st.button(
@@ -83,6 +86,7 @@ def listing(known: Progress) -> None:
                 type="tertiary",
                 on_click=lambda note_id=note.id: _delete(note_id),
             )
+    st.page_link(nav.page("notebook"), label="Open the notebook")
 
 
 def as_text(known: Progress) -> str:

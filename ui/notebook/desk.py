@@ -115,7 +115,8 @@ def draw(words: Lesson, *, present: bool) -> None:
         shown = _found(words, every)
         _count(words, len(every), len(shown))
     if not every:
-        states.empty(words["empty-title"], words["empty"])
+        with st.container(key="kv-notes-none"):
+            states.empty(words["empty-title"], words["empty"])
     most = st.session_state.get(_MORE, AT_ONCE)
     with st.container(key="kv-notes"):
         for note in shown[:most]:
@@ -204,9 +205,8 @@ def _note(note: Note, *, present: bool) -> None:
         if note.text:
             st.markdown(files.safe(note.text), anchors=False)
         with st.container(horizontal=True, vertical_alignment="center"):
-            if note.tags:
-                marked = "".join(f"<span>#{html.escape(tag)}</span>" for tag in note.tags)
-                st.html(f'<p class="kv-tags">{marked}</p>', width="stretch")
+            marked = "".join(f"<span>#{html.escape(tag)}</span>" for tag in note.tags)
+            st.html(f'<p class="kv-tags">{marked}</p>', width="stretch")
             if not present:
                 _buttons(note)
 

@@ -202,7 +202,7 @@ def forecast(words: Lesson, cards: Sequence[Card], at: str, minutes: int) -> str
     says = words["forecast"].format(total=total, days=sum(days), today=days[0])
     ends = "".join(f"<span>{named[i]}</span>" for i in (0, 10, 20, len(days) - 1))
     return (
-        f'<section class="kv-panel kv-forecast"><h3>{html.escape(words["forecast-title"])}</h3>'
+        f'<section class="kv-panel kv-forecast"><h2>{html.escape(words["forecast-title"])}</h2>'
         f'<p class="ready"><b>{ready}</b> due now</p>'
         f'<div class="bars" role="img" aria-label="{html.escape(says)}">{bars}</div>'
         f'<div class="ends" aria-hidden="true">{ends}</div>'

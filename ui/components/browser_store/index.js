@@ -36,20 +36,19 @@ function write(key, text) {
 }
 
 // Two of them may not find room at once: then the first is taken out before, and put back if the
-// second still cannot be written.
+// second still cannot be written. Where nothing can be written at all, nothing is taken out.
 function move(from, to, text) {
-  if (write(to, text)) {
-    window.localStorage.removeItem(from);
-    return true;
+  const { localStorage } = window;
+  if (!write(to, text)) {
+    if (!write(from, text)) return false;
+    localStorage.removeItem(from);
+    if (!write(to, text)) {
+      write(from, text);
+      return false;
+    }
   }
-  try {
-    window.localStorage.removeItem(from);
-  } catch {
-    return false;
-  }
-  if (write(to, text)) return true;
-  write(from, text);
-  return false;
+  localStorage.removeItem(from);
+  return true;
 }
 
 export default function ({ parentElement, data, setStateValue }) {
