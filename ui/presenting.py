@@ -1,8 +1,8 @@
 """Presenting: on every page the same keys, and a recorded run one key away.
 
 A page that has a run plays its own. From any other the key leads to the run that shows what the
-page is about: of a lesson the first that it shows, of others the one in lessons/present.json, where "*"
-stands for all that are not named.
+page is about: of a lesson the first that it shows, of others the one in lessons/present.json, where
+"*" stands for all that are not named.
 """
 
 from __future__ import annotations

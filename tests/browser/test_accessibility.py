@@ -64,6 +64,8 @@ PLACES = {
     "block_pool?view=size&scenario=two-answers": ".kv .cell",
     "block_pool?view=paged&scenario=contiguous": ".kv.series svg",
     "numbers?cover=1&number=ridge-h100-sxm5": ".sheet .number",
+    "exercises?exercise=rag": ".kv-ex-head",
+    "exercises?present=1&exercise=fleet": ".kv-ex-head",
     "quiz": "label.opt",
     "review": ".kv-empty",
     "review?present=1": ".kv-empty",

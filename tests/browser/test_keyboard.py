@@ -110,6 +110,7 @@ DRAWN = {
     "prefix_cache": ".kv .hc",
     "capacity_planner": ".kv.planner .pt",
     "claims_ledger": ".ledger .row",
+    "exercises": ".kv-ex-head",
     "quiz": "label.opt",
     "review": ".kv-empty",
     "notebook": ".kv-empty",

@@ -294,3 +294,56 @@ test("a lost run's last words outlast the engine's return, and a status older th
   session.heard({ state: "ready", life: "b" }, Date.now() + 6000);
   assert.ok(session.canLive);
 });
+
+test("a presenter's key plays the recording while the engine stalls, and what comes back late changes nothing", async () => {
+  const said = [];
+  const shown = [];
+  const bench = {
+    data: { experiments: {}, recorded: [], first: "one_question" }, recordedName: null, base: null, story: {}, exp: null,
+    ask: { prompt: { value: "Hello" }, tokens: { defaultValue: "8" }, chat: { checked: false } },
+    link: { commit() {} }, later() {}, grown() {}, say: (text) => said.push(text), show: (run, how) => shown.push(how.name ?? "live"),
+  };
+  const session = new Session(bench);
+  session.heard({ state: "ready", life: "a" });
+  session.cache = new Map([["one_question", load("one_question")]]);
+  let answer;
+  const { fetch: before, window: hadWindow } = globalThis;
+  const asked = [];
+  globalThis.window = { location: { href: "http://here/page" }, matchMedia: () => ({ matches: false }) };
+  globalThis.fetch = (url, how = {}) => {
+    asked.push(`${how.method ?? "GET"} ${url}`);
+    return how.method === "POST" ? new Promise((resolve) => (answer = resolve)) : Promise.resolve({ ok: true, json: async () => ({}) });
+  };
+  try {
+    const stalled = session.run(); // the engine takes the request and never answers
+    await Promise.resolve();
+    assert.ok(session.busy);
+    await session.recordedInstead("one_question");
+    assert.ok(session.running);
+    assert.deepEqual(shown, ["one_question"]);
+    assert.match(said.at(-1), /^This is a replay of the recorded run/);
+    answer({ ok: true, status: 202, json: async () => ({ id: "late" }), headers: { get: () => null } });
+    await stalled;
+    assert.ok(session.running, "the replay goes on");
+    assert.deepEqual(shown, ["one_question"]);
+    assert.match(said.at(-1), /^This is a replay/);
+    assert.ok(asked.some((line) => line.startsWith("DELETE") || line.includes("late")), "the late run is given up");
+  } finally {
+    session.dispose();
+    globalThis.fetch = before;
+    globalThis.window = hadWindow;
+  }
+});
+
+test("the page takes a presenter's wish once, for the run that it shows or its first", () => {
+  const wishes = [];
+  const bench = Object.assign(Object.create(Bench.prototype), { recordedName: null, data: { first: "one_question" }, session: { recordedInstead: (name) => wishes.push(name) } });
+  const event = () => ({ defaultPrevented: false, preventDefault() { this.defaultPrevented = true; } });
+  const wish = event();
+  bench.playRecorded(wish);
+  bench.playRecorded(wish);
+  assert.deepEqual(wishes, ["one_question"]);
+  bench.recordedName = "prompt_doubled";
+  bench.playRecorded(event());
+  assert.deepEqual(wishes, ["one_question", "prompt_doubled"]);
+});

@@ -17,8 +17,8 @@ _mount = st.components.v2.component(
         '<div class="presenter"><button type="button" class="open" aria-label="Keys for presenting"'
         '>?</button><span role="status"></span><dialog class="black" aria-label="Black screen">'
         '</dialog><dialog class="legend" aria-label="Keys for presenting"><header><h2>Presenting'
-        '</h2><button type="button">Close</button></header><dl></dl><p>An instrument has keys of its own: '
-        "the ? in its bar lists them.</p></dialog></div>"
+        '</h2><button type="button">Close</button></header><dl></dl><p>An instrument has keys of '
+        "its own: the ? in its bar lists them.</p></dialog></div>"
     ),
     css=stylesheet(_TOKENS, _HERE / "style.css"),
     js=bundle(_HERE / "js"),
