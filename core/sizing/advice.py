@@ -269,7 +269,7 @@ def _first_token(plan: Plan, _: dict[str, float]) -> Verdict:
     least = time
     if plan.prefill_hit is not None and plan.prefill_hit.value is not None:
         least = plan.prefill_hit.value
-        hit += f", and {1000 * least:.0f} ms with its prefix cached"
+        hit += f", and {1000 * least:,.0f} ms with its prefix cached"
     saw = {
         "prompt": plan.deployment.prompt_tokens,
         "time_ms": 1000 * time,

@@ -113,11 +113,18 @@ def _seqs(plan: Plan) -> int:
 
 def _vllm(plan: Plan, model: str) -> tuple[list[str], list[str]]:
     d, notes = plan.deployment, []
-    words = ["vllm", "serve", model, "--tensor-parallel-size", str(d.tp)]
+    groups = d.dp * d.attention_dp  # each with a scheduler of its own; its GPUs split the heads
+    words = ["vllm", "serve", model, "--tensor-parallel-size", str(d.layout.head_split)]
     if d.pp > 1:
         words += ["--pipeline-parallel-size", str(d.pp)]
-    if d.dp > 1:
-        words += ["--data-parallel-size", str(d.dp)]
+    if groups > 1:
+        words += ["--data-parallel-size", str(groups)]
+    if d.attention_dp > 1:
+        words.append("--enable-expert-parallel")
+        notes.append(
+            f"{d.attention_dp} groups attend apart and share the experts; what is not an expert "
+            "every group holds whole, where the plan splits it over all"
+        )
     words += ["--max-model-len", str(d.context)]
     words += ["--gpu-memory-utilization", _share(d.gpu_memory_utilization)]
     words += ["--max-num-seqs", str(_seqs(plan))]
@@ -138,12 +145,18 @@ def _sglang(plan: Plan, model: str) -> tuple[list[str], list[str]]:
     words = ["python", "-m", "sglang.launch_server", "--model-path", model, "--tp", str(d.tp)]
     if d.pp > 1:
         words += ["--pp-size", str(d.pp)]
-    if d.dp > 1:
+    groups = d.attention_dp
+    if groups > 1:
+        words += ["--dp", str(groups), "--enable-dp-attention"]
+        if d.dp > 1:
+            notes.append(f"one of {d.dp:,} replicas: start as many, behind a router")
+    elif d.dp > 1:
         words += ["--dp", str(d.dp)]
     words += ["--context-length", str(d.context)]
     words += ["--mem-fraction-static", _share(static_share(plan))]
-    words += ["--max-running-requests", str(_seqs(plan))]
-    words += ["--chunked-prefill-size", str(d.max_num_batched_tokens)]
+    # With attention apart both are of all groups together, and SGLang divides them.
+    words += ["--max-running-requests", str(groups * _seqs(plan))]
+    words += ["--chunked-prefill-size", str(groups * d.max_num_batched_tokens)]
     words += ["--page-size", str(d.block_size)]
     kv = _SGLANG_KV.get(_cache(plan))
     if kv is None:

@@ -208,6 +208,13 @@ def test_attention_apart_keeps_a_latent_once_and_its_weights_in_every_group() ->
     )
 
 
+def test_a_state_that_does_not_grow_is_shown_where_there_is_one() -> None:
+    token = shown(Place(model="mamba-2.8b", gpus=1))["token"]
+    assert token["state"]["value"] == calc("fixed_state_bytes", model="mamba-2.8b") > 10**6
+    assert token["model"]["value"] == 0 and _lever("context", model="mamba-2.8b")["case"] == "none"
+    assert "state" not in shown(DEFAULT)["token"]
+
+
 def test_growth_draws_windows_copies_and_formats() -> None:
     lines_ = {line["name"]: line for line in shown(DEFAULT)["growth"]["lines"]}
     own_line = lines_["Llama 3.1 70B, BF16"]["values"]

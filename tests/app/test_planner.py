@@ -45,8 +45,8 @@ def test_every_step_is_what_the_library_says(at: Place) -> None:
     weights: Json = figures._AWQ if at.w == "awq" else {"weight_dtype": at.w}
     made = plan(
         Deployment(
-            catalog.get(at.model), gpus.get(at.gpu), tp=at.tp, context=at.ctx, kv_dtype=at.kv,
-            prefix_tokens=at.sys, **weights,
+            catalog.get(at.model), gpus.get(at.gpu), tp=at.tp, attention_dp=at.adp,
+            context=at.ctx, kv_dtype=at.kv, prefix_tokens=at.sys, **weights,
         )
     )  # fmt: skip
     names = {
@@ -64,7 +64,7 @@ def test_every_step_is_what_the_library_says(at: Place) -> None:
     assert shown["gpus"] == held
     answer = bench.of(done)["answer"]
     assert answer["bounds"] == made.bounds and answer["binding"] == made.binding
-    assert answer["each"] == min(made.bounds.values())
+    assert answer["each"] == at.adp * min(made.bounds.values())
     if "price" in shown:
         assert shown["price"] == calc(
             "cost_per_hour", price_per_gpu_hour=at.price, n_gpu=answer["gpus"]
@@ -227,8 +227,10 @@ def test_files_open(at: Place) -> None:
         text = files.as_flags(done, engine)
         assert text in report
         got = parsed(text, engine)
-        assert (got.tensor_parallel_size if engine == "vllm" else got.tp) == at.tp
-        assert (got.max_num_seqs if engine == "vllm" else got.max_running_requests) == at.seqs
+        if engine == "vllm":
+            assert got.tensor_parallel_size * at.adp == at.tp and got.max_num_seqs == at.seqs
+        else:
+            assert got.tp == at.tp and got.max_running_requests == at.adp * at.seqs
 
 
 def test_a_plan_that_holds_nothing_still_gives_files() -> None:
@@ -255,15 +257,31 @@ def test_what_the_cache_has_is_counted_in_whole_blocks(change: Json, cached: int
     assert (done.plan.prefill_hit is None) == (not cached)
 
 
+def test_attention_apart_is_worth_it_for_a_latent() -> None:
+    """Eight GPUs that each keep every latent, against eight that share the sequences out."""
+    split, apart = (figures.planned(EXAMPLES[name][1]) for name in ("latent", "apart"))
+    assert apart.plan.batch > 5 * split.plan.batch and apart.design.num_gpus == 8
+    assert apart.plan.batch == 8 * min(apart.plan.bounds.values())
+    row = next(row for row in steps.steps(apart) if row["id"] == "streams")
+    assert [line.split(" = ")[0] for line in row["lines"]] == [
+        "min(blocks, max_num_seqs, max_num_batched_tokens)",
+        "schedulers · min",
+    ]
+    names = {row["name"]: row for row in others.table(EXAMPLES["latent"][1])}
+    assert names["Attention in 8 groups"]["each"] == apart.plan.batch
+    assert not any("why" in row for row in others.table(EXAMPLES["apart"][1]))
+    assert place.read({"tp": "4", "adp": "16"})[0].adp == 4
+
+
 # -- the link
 
 
 def test_a_link_brings_every_control() -> None:
     at = Place(
         users=77, ctx=2048, sys=512, p=1024, ttft=900, itl=33, price=1.25, model="llama-3.1-8b",
-        gpu="a100-sxm4-80", tp=1, r=3, w="awq", kv="bf16", seqs=64, batch=2048, bs=32, util=88,
-        alloc="paged", evict="fifo", off="dram-pcie5", hit=85, ev=1, dis=1,
-        gpu2="h200-sxm", price2=3.5, y="ttft",
+        gpu="a100-sxm4-80", tp=4, adp=2, r=3, w="awq", kv="bf16", seqs=64,
+        batch=2048, bs=32, util=88, alloc="paged", evict="fifo", off="dram-pcie5", hit=85, ev=1,
+        dis=1, gpu2="h200-sxm", price2=3.5, y="ttft",
     )  # fmt: skip
     written = place.written(at)
     assert set(written) == set(NAMES) - {"alloc"}

@@ -142,6 +142,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("kv_bytes_bind", {"kv_dtype": "bf16"}, NOTICE, "16-bit keys and values; 8 bits would hold"),
     ("sequence_limit", {"max_num_seqs": 64}, NOTICE, "max_num_seqs stops at 64; memory would"),
     ("first_token", {"ttft_s": 0.01}, PROBLEM, "Prefill of 1,024 tokens takes 37 ms"),
+    ("first_token", {"ttft_s": 1.5, "mfu": 0.005}, PROBLEM, "takes 3,686 ms"),
     ("first_token", {"ttft_s": None, "prompt": 2048, "mfu": 0.05}, NOTICE, "500 ms are wanted"),
     (
         "chunk_size",

@@ -35,6 +35,7 @@ def vllm() -> argparse.ArgumentParser:
     p.add_argument("--kv-cache-dtype", choices=("auto", "fp8", "fp8_e4m3", "fp8_e5m2", *scaled))
     p.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction)
     p.add_argument("--quantization", choices=("awq", "fp8", "gptq"))
+    p.add_argument("--enable-expert-parallel", action="store_true")
     return p
 
 
@@ -49,6 +50,7 @@ def sglang() -> argparse.ArgumentParser:
     p.add_argument("--mem-fraction-static", type=float)
     p.add_argument("--kv-cache-dtype", choices=("auto", "fp8_e4m3", "fp8_e5m2"))
     p.add_argument("--disable-radix-cache", action="store_true")
+    p.add_argument("--enable-dp-attention", action="store_true")
     p.add_argument("--quantization", choices=("awq", "fp8", "gptq"))
     return p
 
@@ -110,6 +112,20 @@ def test_a_published_checkpoint_says_itself_how_it_is_stored(engine: str) -> Non
         found = flags.command(made, engine, "m")
         assert parsed(found.text(), engine).quantization is None
         assert not any("checkpoint" in note for note in found.notes)
+
+
+def test_attention_apart_is_said_as_each_engine_has_it() -> None:
+    where: Json = {"tp": 8, "attention_dp": 4, "context": 4096, "max_num_seqs": 64}
+    made = plan(Deployment(catalog.get("deepseek-v3"), gpus.get("h200-sxm"), **where))
+    ours = parsed(flags.command(made, "vllm", "m").text(), "vllm")
+    assert (ours.tensor_parallel_size, ours.data_parallel_size) == (2, 4)
+    assert ours.enable_expert_parallel and ours.max_num_seqs == 64, "of each group"
+    theirs = parsed(flags.command(made, "sglang", "m").text(), "sglang")
+    assert (theirs.tp, theirs.dp, theirs.enable_dp_attention) == (8, 4, True)
+    assert theirs.max_running_requests == 4 * 64, "of all, which SGLang divides"
+    assert theirs.chunked_prefill_size == 4 * 8192
+    plain = parsed(flags.command(_plan(dp=2), "sglang", "m").text(), "sglang")
+    assert not plain.enable_dp_attention and plain.dp == 2 and plain.max_running_requests == 256
 
 
 @pytest.mark.parametrize("engine", flags.ENGINES)

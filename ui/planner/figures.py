@@ -52,6 +52,7 @@ def deployment(place: Place) -> Deployment:
         catalog.get(place.model),
         gpus.get(place.gpu),
         tp=place.tp,
+        attention_dp=place.adp,
         context=place.ctx,
         prompt=place.p or None,
         prefix_tokens=place.sys,

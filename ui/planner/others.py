@@ -10,7 +10,7 @@ from core.sizing import catalog
 from core.sizing.design import Design, dominated
 from core.sizing.errors import SizingError
 from ui.planner import figures
-from ui.planner.place import TPS, WEIGHTS, Place
+from ui.planner.place import TPS, WEIGHTS, Place, whole
 from ui.sizing.place import KV_FORMATS
 from ui.sizing.shown import Json
 
@@ -35,6 +35,10 @@ def changes(place: Place) -> list[tuple[str, str, dict[str, str]]]:
     for tp in TPS:
         if tp in (place.tp // 2, place.tp * 2):
             out.append(("Parallelism", f"{tp} GPU{'s' * (tp > 1)} to a replica", {"tp": str(tp)}))
+    if place.tp > 1:
+        groups = place.tp if place.adp == 1 else 1
+        name = f"Attention in {groups} groups" if groups > 1 else "Attention over all GPUs"
+        out.append(("Parallelism", name, {"adp": str(groups)}))
     count = figures.planned(place).design.replicas
     if count > 1:
         out.append(("Replicas", f"{count - 1:,}, one fewer", {"r": str(count - 1)}))
@@ -47,7 +51,8 @@ def table(place: Place) -> list[Json]:
     """The present plan first, then each change: [{group, name, set, …figures or why}]."""
     rows = [{"group": "", "name": "The present plan", "set": {}, **row(place, place)}]
     for group, name, change in changes(place):
-        other = replace(place, **{key: type(getattr(place, key))(v) for key, v in change.items()})
+        values = {key: type(getattr(place, key))(v) for key, v in change.items()}
+        other = whole(replace(place, **values))
         rows.append({"group": group, "name": name, "set": change, **row(other, place)})
     return rows
 
@@ -99,7 +104,9 @@ def _points(place: Place, gpu2: str, price2: float) -> tuple[Json, ...]:
         for tp in _GRID_TPS:
             for w in _weights(place):
                 for kv in _GRID_KV:
-                    made = _made(replace(place, gpu=gpu, price=price, tp=tp, w=w, kv=kv, r=0))
+                    made = _made(
+                        whole(replace(place, gpu=gpu, price=price, tp=tp, w=w, kv=kv, r=0))
+                    )
                     if made is None:
                         continue
                     same = (gpu, tp, w, kv) == (place.gpu, place.tp, place.w, place.kv)

@@ -3,6 +3,7 @@
     ?users=200 &ctx=4096 &sys=1024 &p=3072     who is served: tokens of each, of them shared, prompt
     &ttft=400 &itl=50 &price=2                 limits in milliseconds (0: none), price of a GPU hour
     &model=llama-3-70b &gpu=h100-sxm5          what serves them
+    &adp=2                                     attention groups of a replica's GPUs
     &tp=2 &r=0 &w=fp8 &kv=fp8                  GPUs of a replica, replicas (0: as many as needed)
     &seqs=256 &batch=8192 &bs=16 &util=92      the engine's settings
     &alloc=paged &evict=lru &off=dram-pcie5    allocator, eviction, where preempted sequences go
@@ -41,7 +42,8 @@ class Place:
     """The page's controls, under the names of the link. p: tokens of the prompt, 0: all of the
     context. r: replicas, 0: as many as the users need. ttft, itl: milliseconds, 0: no limit. gpu2:
     "" for none. util: percent of a GPU's memory that the engine may use. hit: percent, UNKNOWN if
-    it is not known. off: a tier, "" for none."""
+    it is not known. off: a tier, "" for none. adp: groups of a replica's GPUs, each
+    of which attends for sequences of its own; 1: all split the heads of every sequence."""
 
     users: int = 200
     ctx: int = 4096
@@ -53,6 +55,7 @@ class Place:
     model: str = "llama-3-70b"
     gpu: str = "h100-sxm5"
     tp: int = 2
+    adp: int = 1
     r: int = 0
     w: str = "fp8"
     kv: str = "fp8"
@@ -97,6 +100,11 @@ EXAMPLES = {
         "DeepSeek-V3 on 8 × H200",
         Place(ctx=8192, ttft=1000, model="deepseek-v3", gpu="h200-sxm", tp=8, w="checkpoint",
               kv="bf16"),
+    ),
+    "apart": (
+        "DeepSeek-V3, attention apart",
+        Place(ctx=8192, ttft=1000, model="deepseek-v3", gpu="h200-sxm", tp=8, adp=8,
+              w="checkpoint", kv="bf16"),
     ),
 }  # fmt: skip
 """Name → title and place."""
@@ -143,7 +151,7 @@ def value_of(name: str, raw: str) -> Any:
         return _number(name, raw)
     if name in _PRICES:
         return _price(raw)
-    if name == "tp":
+    if name in ("tp", "adp"):
         return int(raw) if raw in {str(count) for count in TPS} else None
     known: dict[str, Any] = {
         "model": catalog.entries(),
@@ -160,10 +168,10 @@ def value_of(name: str, raw: str) -> Any:
 
 
 def whole(place: Place) -> Place:
-    """The place with what must fit the context made to fit it, and nothing shared where the
-    allocator cannot."""
+    """The place with what must fit the context made to fit it, nothing shared where the allocator
+    cannot, and no more groups than GPUs."""
     shared = 0 if place.alloc == "contiguous" else min(place.sys, place.ctx)
-    return replace(place, sys=shared, p=min(place.p, place.ctx))
+    return replace(place, sys=shared, p=min(place.p, place.ctx), adp=min(place.adp, place.tp))
 
 
 def read(params: Mapping[str, str]) -> tuple[Place, str | None]:

@@ -52,7 +52,8 @@ def _lines(name: str, one: Result) -> list[str]:
 def _equation(step: Step, whole: bool) -> str:
     said = f"{step.formula} = {step.substituted}" if step.substituted else step.formula
     if whole:
-        return f"{said} = {step.value} {step.unit}"
+        unit = step.unit.removesuffix("s") if step.value == 1 else step.unit
+        return f"{said} = {step.value} {unit}"
     return f"{said} s" if step.unit == "s" else said
 
 

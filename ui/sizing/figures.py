@@ -92,6 +92,9 @@ def token_part(done: Sized) -> Json:
         "gpu": figure(done.token_gpu, "a token, on each GPU"),
         "sequence": figure(done.sequence, "a sequence, whole model"),
     }
+    state = kv.fixed_state_bytes(done.spec, done.place.kv)
+    if state.value:
+        figures["state"] = figure(state, "fixed state of a sequence, whole model")
     if done.token_layer is not None:
         figures["layer"] = figure(done.token_layer, "a token, one layer")
     return {
@@ -126,7 +129,7 @@ def levers(done: Sized) -> list[Json]:
         {
             "id": "context",
             "moves": ["W"],
-            "case": "window" if widest else "plain",
+            "case": "window" if widest else "plain" if done.token.value else "none",
             "window": widest,
         }
     )

@@ -37,7 +37,7 @@ export class Balance extends ChartPanel {
       {
         u,
         sentence: (i) => `${num(xs[i])} tokens: cache and weights balance at ${value(even[i]) ?? "no number of"} sequences; ${value(fit[i]) ?? "any number"} fit.`,
-        hint: `Above the dashed line there is more cache than weights${data.memory.copies > 1.01 ? ", each byte counted once" : ""}. Above the solid one it does not fit.`,
+        hint: `Above the dashed line there is more cache than weights${data.memory.copies > 1.01 ? ", each byte counted once" : ""}. ${lines.some((l) => l.cls === "a") ? "Above the solid one it does not fit." : "Nothing fits here, at any length."}`,
         columns: [
           ["tokens", (i) => num(xs[i]), (i) => xs[i]],
           ["sequences at which cache = weights", (i) => value(even[i]), (i) => even[i]],

@@ -1,6 +1,6 @@
 // Bytes of one token: the formula with the values in it. Each letter says what it is and where it
 // comes from; each lever shows which letter it moves.
-import { button, el, num, text } from "../../run_player/js/util.js";
+import { button, el, num, plural, text } from "../../run_player/js/util.js";
 import { amount, modelled, opens } from "./said.js";
 
 const plain = (sym) => sym.replace(/_\d+$/, ""); // n_kv_1 is n_kv of another kind of layer
@@ -35,7 +35,8 @@ export class Formula {
       this.scope("whole model", token.model),
       ...(token.layer ? [this.scope("one layer", token.layer)] : []),
       this.scope(whereOf(data.place), token.gpu),
-      this.scope(`${num(data.place.ctx)} tokens, whole model`, token.sequence),
+      this.scope(`${plural(data.place.ctx, "token")}, whole model`, token.sequence),
+      ...(token.state ? [this.scope("fixed state of a sequence", token.state)] : []),
     );
     this.levers.replaceChildren(...token.levers.map((lever) => this.lever(lever, data)));
     this.point(null);

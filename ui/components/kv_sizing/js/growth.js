@@ -45,7 +45,7 @@ export class Growth extends ChartPanel {
     this.left.hidden = !notes.length;
     const first = lines[0];
     const fits = data.memory?.longest;
-    const end = fits === undefined || fits === null ? "" : ` ${plural(n, "sequence")} of this model fit${n === 1 ? "s" : ""} up to ${num(fits)} tokens.`;
+    const end = fits === undefined || fits === null ? "" : fits ? ` ${plural(n, "sequence")} of this model fit${n === 1 ? "s" : ""} up to ${plural(fits, "token")}.` : ` ${plural(n, "sequence")} of this model ${n === 1 ? "fits" : "fit"} at no length.`;
     this.show(spec, {
       u,
       sentence: (i) => `${num(contexts[i])} tokens: ${lines.map((l, j) => `${l.name} ${gib(growth.lines[j].values[i])}`).join("; ")}.`,
@@ -67,7 +67,7 @@ export class Growth extends ChartPanel {
     if (this.picked === key) return;
     this.picked = key;
     const titles = new Map(options.models);
-    const chips = place.vs.map((name) => {
+    const chips = place.vs.filter((name) => place.own || name !== place.model).map((name) => {
       const off = Object.assign(el("button", "chip", `${titles.get(name)} `, el("span", "", "×")), { type: "button" });
       off.setAttribute("aria-label", `Take ${titles.get(name)} out of the chart`);
       off.onclick = () => {
@@ -76,7 +76,7 @@ export class Growth extends ChartPanel {
       };
       return off;
     });
-    const add = el("select", "add", el("option", "", "Add a model"), ...options.models.filter(([v]) => !place.vs.includes(v)).map(([value, t]) => Object.assign(el("option", "", t), { value })));
+    const add = el("select", "add", el("option", "", "Add a model"), ...options.models.filter(([v]) => !place.vs.includes(v) && (place.own || v !== place.model)).map(([value, t]) => Object.assign(el("option", "", t), { value })));
     add.firstElementChild.value = "";
     add.setAttribute("aria-label", "Add a model to the chart");
     add.hidden = place.vs.length >= 4;

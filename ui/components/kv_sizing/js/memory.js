@@ -52,7 +52,7 @@ export class Memory {
     const fits = memory.fit.value;
     if (fits === null) return ["a sequence of this model keeps nothing: memory sets no bound"];
     const many = opens(memory.fit, this.open, `${plural(fits, "sequence")} fit${fits === 1 ? "s" : ""}`);
-    if (!parts.short.value) return [many, ` at ${num(place.ctx)} tokens`];
+    if (!parts.short.value) return [many, ` at ${plural(place.ctx, "token")}`];
     return [`${num(place.n)} do not fit: `, opens(parts.short, this.open, `${gb(parts.short.value)} short`), ". ", many, "."];
   }
 
@@ -99,7 +99,7 @@ export class Memory {
     const kv = parts.kv.value;
     const now = !weights.value ? "" : kv >= weights.value ? `Keys and values weigh ${times2(kv / weights.value)} the weights. ` : `The weights weigh ${kv ? times2(weights.value / kv) : "more than"} the keys and values. `;
     const out = [now, "They balance at "];
-    if (batch.value !== null) out.push(opens(batch, this.open, amount(batch.value, "")), ` sequences of ${num(place.ctx)} tokens`);
+    if (batch.value !== null) out.push(opens(batch, this.open, amount(batch.value, "")), ` sequences of ${plural(place.ctx, "token")}`);
     if (batch.value !== null && context.value !== null) out.push(", or with ");
     if (context.value !== null) out.push(`${plural(place.n, "sequence")} at `, opens(context, this.open, num(Math.round(context.value))), " tokens each");
     else if (batch.value === null) out[1] = "They never balance: a sequence of this model keeps too little.";
@@ -107,7 +107,7 @@ export class Memory {
     if (again) out.push(`; the weights counted once, though GPUs hold some of them again`);
     out.push(memory.copies > 1.01 ? `, each byte counted once; here every one is kept ${memory.copies} times.` : ".");
     if (memory.longest === null) out.push(` ${plural(place.n, "sequence")} fit${place.n === 1 ? "s" : ""} at any length.`);
-    else out.push(memory.longest ? ` ${plural(place.n, "sequence")} fit${place.n === 1 ? "s" : ""} up to ${num(memory.longest)} tokens each.` : ` Not even one token for each of ${plural(place.n, "sequence")} fits.`);
+    else out.push(memory.longest ? ` ${plural(place.n, "sequence")} fit${place.n === 1 ? "s" : ""} up to ${plural(memory.longest, "token")} each.` : ` Not even one token for each of ${plural(place.n, "sequence")} fits.`);
     this.even.replaceChildren(...out);
   }
 }

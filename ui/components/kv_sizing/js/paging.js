@@ -31,7 +31,7 @@ export class Paging {
 
   update(p, data) {
     const { place } = data;
-    this.prov.replaceChildren(modelled([`${num(p.context)} tokens each`]));
+    this.prov.replaceChildren(modelled([`${plural(p.context, "token")} each`]));
     if (!SIZES.includes(String(p.block_size)) && ![...this.size.options].some((o) => o.value === String(p.block_size))) this.size.append(Object.assign(el("option", "", String(p.block_size)), { value: String(p.block_size) }));
     this.size.value = String(p.block_size);
     this.most.defaultValue = String(p.reserved);
@@ -40,7 +40,7 @@ export class Paging {
     const used = p.context / p.reserved;
     this.rows.replaceChildren(
       this.lane("Contiguous", p.contiguous, used, [
-        `Each reserves ${num(p.reserved)} tokens at its start. Of that `,
+        `Each reserves ${plural(p.reserved, "token")} at its start. Of that `,
         opens(p.wasted, this.open),
         " stays empty at this length.",
       ]),

@@ -44,29 +44,32 @@ export class Answer {
         ? `${num(a.load)} on the fullest replica; ${free ? `${num(free)} more could come` : "the next one waits"}.${place.r ? ` As many replicas as asked for; ${plural(a.needed / place.tp, "replica")} would hold them.` : ""}`
         : `${num(-free)} of them wait or are preempted. ${plural(a.needed, "GPU")} would hold them all.`;
     }
-    this.threeBounds(a);
+    this.threeBounds(a, place);
     this.twoTimes(a, place);
   }
 
-  threeBounds(a) {
+  threeBounds(a, place) {
     const wide = widths(a.bounds);
     const rows = Object.entries(a.bounds).map(([name, v]) => {
       const bar = el("i", "");
       bar.style.width = `${wide[name]}%`;
       return el("div", name === a.binding ? "bound least" : "bound", el("span", "bname", BOUND_WORDS[name] ?? name), el("span", "track", bar), el("b", "n", num(v)), el("span", "what", name === a.binding ? "the least: this binds" : ""));
     });
-    this.bounds.replaceChildren(el("h3", "", "A replica runs the least of three: ", opens(a.streams, this.open, num(a.each))), ...rows, el("p", "small muted", "Bars in powers of two. Blocks: what memory holds; the other two: settings of the scheduler."));
+    const groups = place.adp;
+    const head = groups > 1 ? `Each of ${groups} groups runs the least of three, a replica ` : "A replica runs the least of three: ";
+    this.bounds.replaceChildren(el("h3", "", head, opens(a.streams, this.open, num(a.each))), ...rows, el("p", "small muted", "Bars in powers of two. Blocks: what memory holds; the other two: settings of the scheduler."));
   }
 
   twoTimes(a, place) {
     const time = (label, value, limit, about) => {
-      const met = !limit || (value !== null && value * 1000 <= limit);
+      const told = limit && value !== null; // a plan that serves nobody keeps no limit and breaks none
+      const met = !told || value * 1000 <= limit;
       return el(
         "div",
-        `time ${limit ? (met ? "met" : "missed") : ""}`,
+        `time ${told ? (met ? "met" : "missed") : ""}`,
         el("span", "bname", label),
         el("b", "n", inMs(value)),
-        el("span", "what", limit ? icon(met ? "check" : "warn") : null, limit ? `${met ? "within" : "over"} ${num(limit)} ms` : "no limit set"),
+        el("span", "what", told ? icon(met ? "check" : "warn") : null, told ? `${met ? "within" : "over"} ${num(limit)} ms` : limit ? "" : "no limit set"),
         el("span", "small muted", about),
       );
     };

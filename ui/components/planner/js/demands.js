@@ -17,6 +17,7 @@ export class Demands extends Controls {
   update(data, { keep }) {
     if (!this.made) this.build(data);
     if (keep) return;
+    this.group(data.place.tp);
     for (const [name, node] of Object.entries(this.fields)) {
       if (node.set) node.set(data.place[name]);
       else if (node.type === "checkbox") node.checked = data.place[name] === 1;
@@ -40,6 +41,7 @@ export class Demands extends Controls {
     f.gpu = this.select("GPU", "gpu", options.gpus, "wide");
     f.price = this.exact("Price of a GPU hour, $", "price", 10000, "any", 0.01);
     f.tp = this.select("GPUs of a replica (tp)", "tp", options.tps);
+    f.adp = this.adp = this.select("Attention", "adp", [], "att");
     f.w = this.select("Weights in", "w", options.w);
     f.kv = this.select("KV cache in", "kv", options.kv);
     this.select("Example", "example", [["", "Set the controls to …"], ...options.examples]);

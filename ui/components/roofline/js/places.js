@@ -55,6 +55,7 @@ export function places(wanted, taken, box, lines = []) {
     const { width: w, height: h } = name;
     let best = null;
     for (const c of around(name)) {
+      if (best && c.cost >= best.cost) continue; // no nearer, whatever it crosses
       const x0 = c.x - w * SHIFT[c.anchor];
       const area = { x0, x1: x0 + w, y0: c.y - h * 0.8, y1: c.y + h * 0.25 };
       if (!inside(area, box) || used.some((other) => over(area, other))) continue;

@@ -150,6 +150,7 @@ export class Plane {
     for (const d of this.dots) {
       const [px, py] = [this.plane.X(d.x), this.plane.Y(d.y)];
       Object.assign(d, { px, py });
+      this.lines.push([px - 4 * this.u, py, px + 4 * this.u, py]);
       const node = mark(group, px, py, 4 * this.u, d.kind, `m ${d.part}`);
       if (!this.marks.has(d.step)) this.marks.set(d.step, []);
       this.marks.get(d.step).push(node);
