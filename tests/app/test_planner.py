@@ -73,7 +73,7 @@ def test_every_step_is_what_the_library_says(at: Place) -> None:
     if answer["load"] and at.w != "awq":
         assert shown["itl"] == calc(
             "decode_step_time", model=at.model, gpu=at.gpu, n_gpu=at.tp, batch=answer["load"],
-            context=at.ctx, weights=at.w, kv=at.kv, mfu=0.5,
+            context=at.ctx, weights=at.w, kv=at.kv, mfu=0.5, attention_dp=at.adp,
         )  # fmt: skip
 
 
