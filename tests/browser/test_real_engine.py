@@ -177,6 +177,25 @@ def test_a_pool_is_allocated_and_takes_what_the_formula_says(visitors: Visitors,
     page.close()
 
 
+def test_a_recorded_run_is_measured_here_and_now(visitors: Visitors, live: App) -> None:
+    """Its steps are the same, and their times those of this machine."""
+    page = visitors[0].context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{live.url}/roofline?run=kv_pool_512")
+    run = page.locator(".rooflines .runs")
+    run.locator(".prov.recorded").wait_for()
+    steps = run.locator(".hint, p", has_text="steps. Point at one").first
+    told = steps.text_content()
+    run.get_by_role("button", name="Run it here, now").click()
+    run.locator(".prov.live").wait_for()
+    assert run.get_by_role("button", name="Measured now").get_attribute("aria-pressed") == "true"
+    assert steps.text_content() == told
+    run.get_by_role("button", name="Recorded", exact=True).click()
+    run.locator(".prov.recorded").wait_for()
+    assert run.get_by_role("button", name="Run it again").is_visible()
+    page.close()
+
+
 def test_a_killed_engine_leaves_the_steps_and_comes_back(visitors: Visitors, live: App) -> None:
     page, _ = visitors
     ask(page, LONG, 256)
