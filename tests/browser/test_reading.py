@@ -46,7 +46,7 @@ SECTION = '[class*="st-key-kv-sec-"][data-kv-on]'
 
 def _open(page: Any, app: App, path: str) -> None:
     page.goto(f"{app.url}/{path}")
-    page.locator(".st-key-kv-text h3").first.wait_for()
+    page.locator(".st-key-kv-text h2").first.wait_for()
     page.wait_for_timeout(900)
 
 
@@ -84,13 +84,13 @@ def test_contents_lead_to_a_part_and_the_address_keeps_it(page: Any, app: App) -
     assert 50 <= page.evaluate(MEASURE) <= 74
     page.get_by_role("navigation", name="On this page").get_by_text(RELOAD).click()
     page.wait_for_url(re.compile(r"[?&]at=reload(&|$)"))
-    at_rest(page.locator(".st-key-kv-sec-reload h3[id]"))
+    at_rest(page.locator(".st-key-kv-sec-reload h2"))
     assert abs(_top(page, "reload")) < 90
-    assert page.evaluate(FOCUSED)["tag"] == "h3"
+    assert page.evaluate(FOCUSED)["tag"] == "h2"
     current = page.locator(".reader nav a[aria-current]")
     assert current.inner_text() == RELOAD
     page.reload()
-    page.locator(".st-key-kv-sec-policy h3[id]").wait_for()
+    page.locator(".st-key-kv-sec-policy h2").wait_for()
     page.wait_for_timeout(2500)
     assert abs(_top(page, "reload")) < 90
 
@@ -116,7 +116,7 @@ def test_a_link_within_the_course_loads_nothing_anew_and_the_end_marks_the_page(
 def test_the_projector_shows_one_part_at_a_time_and_the_keys_turn(page: Any, app: App) -> None:
     page.set_viewport_size({"width": 1920, "height": 1080})
     _open(page, app, "tiers?present=1")
-    shown = page.locator(f"{SECTION} h3[id]")
+    shown = page.locator(f"{SECTION} h2")
     assert shown.count() == 1 and shown.inner_text() == HEADS[0][1]
     page.keyboard.press("ArrowRight")
     assert shown.inner_text() == RELOAD
@@ -182,7 +182,7 @@ def test_search_finds_what_is_typed_and_the_keys_lead_there(page: Any, app: App)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/tiers\?at="))
-    page.locator(".st-key-kv-text h3").first.wait_for()
+    page.locator(".st-key-kv-text h2").first.wait_for()
     page.go_back()
     page.locator(".course .results li").first.wait_for()
     assert page.get_by_label("Search the course").input_value() == "crossover"
@@ -213,17 +213,17 @@ def test_pointing_at_a_place_shows_what_it_builds_on(page: Any, app: App) -> Non
     page.wait_for_url(re.compile(r"/batching"))
 
 
-@pytest.mark.parametrize("width", [390, 360])
-def test_a_phone_reads_it_without_turning_aside(page: Any, app: App, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 844})
+def test_a_phone_reads_it_without_turning_aside(page: Any, app: App) -> None:
+    width = 360
+    page.set_viewport_size({"width": width, "height": 780})
     page.emulate_media(color_scheme="dark")
     for path in ("tiers", "failures", "course"):
         page.goto(f"{app.url}/{path}")
-        page.locator(".st-key-kv-text h3, .course .row").first.wait_for()
+        page.locator(".st-key-kv-text h2, .course .row").first.wait_for()
         page.wait_for_timeout(1200)
         assert all(wide <= width for wide in page.evaluate(WIDE)), path
     page.goto(f"{app.url}/tiers")
     page.get_by_text("On this page").last.click()
     page.locator(".reader details a", has_text=RELOAD).click()
-    at_rest(page.locator(".st-key-kv-sec-reload h3[id]"))
+    at_rest(page.locator(".st-key-kv-sec-reload h2"))
     assert -5 < _top(page, "reload") < 120

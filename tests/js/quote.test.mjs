@@ -1,7 +1,7 @@
 // Quotes: what text is taken, and under which heading it stands.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { clean, headingOf, isField, joined, lastBefore, rootsOf } from "../../ui/components/quote/selection.js";
+import { clean, headingOf, isField, joined, lastBefore, queryAt, rootsOf } from "../../ui/components/quote/selection.js";
 
 const text = (data) => ({ nodeType: 3, data, nodeName: "#text", childNodes: [] });
 const node = (name, ...childNodes) => ({ nodeType: 1, nodeName: name, childNodes });
@@ -16,6 +16,16 @@ test("blocks are lines, and what runs on stays on its line", () => {
   const piece = node("#document-fragment", node("P", text("one "), node("B", text("bold"))), node("LI", text("two")));
   assert.equal(clean(joined(piece), 99), "one bold\ntwo");
   assert.equal(clean(joined(node("P", text("a"), node("BR"), text("b"))), 99), "a\nb");
+});
+
+test("a quote from a lesson leads back to its part, from anywhere else to the page as it stands", () => {
+  const part = { className: "stVerticalBlock st-key-kv-sec-two-halves st-emotion-x" };
+  const inLesson = { nodeType: 1, closest: () => part };
+  assert.equal(queryAt(inLesson, "?level=In+full"), "level=In+full&at=two-halves");
+  assert.equal(queryAt({ nodeType: 3, parentElement: inLesson }, "?at=before"), "at=two-halves");
+  const inChart = { nodeType: 1, closest: () => null, getRootNode: () => ({ host: inLesson }) };
+  assert.equal(queryAt(inChart, ""), "at=two-halves");
+  assert.equal(queryAt({ nodeType: 1, closest: () => null, getRootNode: () => ({}) }, "?step=2"), "step=2");
 });
 
 // A page in document order: positions stand for nodes.

@@ -101,6 +101,11 @@ def _figure(kind: str, said: str) -> Block:
     raise ValueError(f"'::{kind} {said}' is neither '::chart NAME' nor '::run NAME?… | caption'")
 
 
+def under_title(markdown: str) -> str:
+    """The text with its headings a rank higher: on the page they stand under the title alone."""
+    return _HEADING.sub(r"## \1", markdown)
+
+
 def plain_pieces(markdown: str) -> Iterator[tuple[str, bool]]:
     """The text in pieces, and of each whether it is prose: code and formulas are not."""
     for index, piece in enumerate(_CODE_OR_FORMULA.split(markdown)):

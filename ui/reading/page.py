@@ -111,7 +111,7 @@ def _about(name: str) -> str:
 def _part(words: Lesson, part: str, *, present: bool) -> None:
     for index, block in enumerate(document.blocks(text.pick(words, part, text.level()))):
         if isinstance(block, document.Prose):
-            text.draw(values.shown(block.markdown, words))
+            text.draw(values.shown(document.under_title(block.markdown), words))
         elif isinstance(block, document.Chart):
             _chart(block.name, key=f"chart-{part}-{index}", present=present)
         else:

@@ -76,7 +76,7 @@ def _picture(path: Path, mtime_ns: int, name: str, step: int) -> str:
     _, happened = preview.headline(record["events"])
     said = f"Step {step} of 0 to {len(run['steps']) - 1}. {happened} {_queue(state)}"
     return (
-        f"<h4>{title}</h4>{_pool(run, state)}<p>{html.escape(said)}</p>{_usage(run['steps'], step)}"
+        f"<h3>{title}</h3>{_pool(run, state)}<p>{html.escape(said)}</p>{_usage(run['steps'], step)}"
     )
 
 

@@ -15,7 +15,8 @@ _TOKENS = _HERE.parents[1] / "theme" / "tokens.css"
 _mount = st.components.v2.component(
     "kv_page_bar",
     html=(
-        '<div class="bar"><button type="button"></button><button type="button"></button>'
+        '<div class="bar"><button type="button">Copy link</button>'
+        '<button type="button">Present</button>'
         '<input readonly hidden aria-label="Link to this page"><span role="status"></span></div>'
     ),
     css=stylesheet(_TOKENS, _HERE / "style.css"),

@@ -1,6 +1,6 @@
 // A button by the selected text that makes a note of it. It is drawn above everything, and only
 // while something is selected; Tab reaches it from the selection, Escape puts it away.
-import { clean, headingOf, isField, rangeIn, rootsOf, textOf } from "./selection.js";
+import { clean, headingOf, isField, queryAt, rangeIn, rootsOf, textOf } from "./selection.js";
 
 const quoters = new WeakMap();
 const WAIT_MS = 120;
@@ -126,7 +126,7 @@ class Quoter {
       text: this.text,
       section: clean(heading?.textContent ?? "", 160),
       anchor: heading && heading.getRootNode() === document ? anchored : "",
-      query: window.location.search.slice(1),
+      query: queryAt(this.range.startContainer, window.location.search),
     });
   }
 }

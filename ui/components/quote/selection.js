@@ -83,6 +83,20 @@ export function lastBefore(headings, node) {
 }
 
 // The heading above a node: in its own component if there is one, else in the page around it.
+// The address's query, with the part of a lesson that a node stands in, if it stands in one.
+export function queryAt(node, search) {
+  let at = node?.nodeType === 1 ? node : node?.parentElement;
+  let part = null;
+  while (at && !part) {
+    part = at.closest?.('[class*="st-key-kv-sec-"]') ?? null;
+    at = at.getRootNode?.()?.host; // out of a component, and on
+  }
+  const name = /st-key-kv-sec-([\w-]+)/.exec(part?.className ?? "")?.[1];
+  const query = new URLSearchParams(search);
+  if (name) query.set("at", name);
+  return query.toString();
+}
+
 export function headingOf(node) {
   for (let at = node; at; at = at.host) {
     const root = at.getRootNode();

@@ -133,7 +133,7 @@ export class Reader {
     const there = this.section(index);
     if (present) this.main?.scrollTo({ top: 0 });
     else there?.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-    const head = focus ? there?.querySelector("h3") : null;
+    const head = focus ? there?.querySelector("h2") : null;
     if (head) {
       head.tabIndex = -1;
       head.focus({ preventScroll: true });
