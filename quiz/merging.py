@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
+from quiz.errors import QuizError
 from quiz.records import (
     MAX_CARDS,
     MAX_LOG,
@@ -57,7 +58,8 @@ def merge(a: Progress, b: Progress) -> Progress:
 
 def take_in(known: Progress, found: Progress) -> Progress:
     """What is known with what a file holds. A file only adds: what it once threw away stays here,
-    and what was thrown away here and is in the file comes back, because somebody fetched it."""
+    and what was thrown away here and is in the file comes back, because somebody fetched it. Raises
+    QuizError where both together are more than can be kept: nothing is dropped to make room."""
     floor = known.since
     attempts = [replace(one, at=max(one.at, floor)) for one in found.past]
     notes = [_brought_back(note, known.removed, floor) for note in found.notes]
@@ -80,7 +82,12 @@ def take_in(known: Progress, found: Progress) -> Progress:
         removed={},
         since="",
     )
-    return merge(known, fetched)
+    both = merge(known, fetched)
+    if len({note.id for note in (*known.notes, *notes)}) > MAX_NOTES:
+        raise QuizError(f"together with what is here it has more than {MAX_NOTES} notes")
+    if not both.fits:
+        raise QuizError("together with what is here it is more than a browser keeps safely")
+    return both
 
 
 def _brought_back(note: Note, removed: Mapping[str, str], floor: str) -> Note:

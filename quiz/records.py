@@ -25,6 +25,8 @@ MAX_ABOUT_CHARS = 500
 MAX_TAGS = 8
 MAX_REMOVED = 2000
 MAX_PREDICTIONS = 200
+MAX_ANSWER = 200
+"""Characters of a word that was chosen."""
 MAX_CARDS = 600
 MAX_LOG = 50
 RETENTION = 0.9
@@ -224,7 +226,11 @@ class Progress:
         return replace(self, begun={page: at, **self.begun})
 
     def with_prediction(self, name: str, said: Predicted) -> Progress:
-        if name not in self.predictions and len(self.predictions) >= MAX_PREDICTIONS:
+        """With what was locked in; without it, where it could not be read again."""
+        long = any(
+            isinstance(value, str) and len(value) > MAX_ANSWER for value in said.said.values()
+        )
+        if long or (name not in self.predictions and len(self.predictions) >= MAX_PREDICTIONS):
             return self
         return replace(self, predictions={**self.predictions, name: said})
 

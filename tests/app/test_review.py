@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,3 +182,12 @@ def test_a_span_is_said_in_one_unit(seconds: int, said: str) -> None:
 
 def test_times_are_the_learner_s() -> None:
     assert clock.local("2026-12-01T23:30:00Z", 60) == "Wed 2 Dec, 00:30"
+
+
+def test_other_pages_wait_for_no_schedule(root: Path) -> None:
+    """What every page loads does not load the package that plans reviews."""
+    code = (
+        "import sys, ui.frame, ui.nav, ui.warm, ui.kit.page, ui.kit.progress_menu, ui.quiz_view;"
+        "sys.exit('fsrs' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 
+from quiz.errors import QuizError
 from quiz.progress import (
     Deck,
     Note,
@@ -143,6 +145,16 @@ def test_an_export_brings_back_what_was_erased_after_it() -> None:
     emptied = before.without_notes(LATE)
     assert [note.text for note in take_in(emptied, before).notes] == [NOTE.text]
     assert len(take_in(take_in(emptied, before), before).notes) == 1
+
+
+def test_a_file_that_is_too_much_is_refused_and_nothing_is_dropped_for_it() -> None:
+    def many(letter: str) -> Progress:
+        notes = tuple(replace(NOTE, id=f"{letter}{i:03}") for i in range(300))
+        return Progress(notes=notes)
+
+    with pytest.raises(QuizError, match="more than 500 notes"):
+        take_in(many("a"), many("b"))
+    assert len(take_in(many("a"), many("a")).notes) == 300
 
 
 def test_a_file_cannot_throw_away_what_is_here() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from quiz.progress import (
     MAX_NOTES,
     SCHEMA,
     Note,
+    Predicted,
     Progress,
     merge,
     read,
@@ -193,6 +195,21 @@ def test_a_note_is_cut_to_what_can_be_read_again() -> None:
     note = replace(_note("a", "x" * 9999), quote="q" * 9999, tags=tuple("abcdefghijkl"))
     kept = Progress().with_note(note)
     assert read(kept.to_json()) == kept
+
+
+@pytest.mark.parametrize("lesson", gate.lessons())
+def test_every_attempt_that_is_drawn_can_be_read_again(lesson: str) -> None:
+    known = Progress()
+    for seed in range(6):
+        known = gate.start(known, Random(seed), AT, lesson)
+        for place in range(gate.QUESTIONS):
+            known = gate.answer(known, place, "right", AT, lesson)
+    assert read(known.to_json()) == known
+
+
+def test_a_prediction_that_could_not_be_read_again_is_not_kept() -> None:
+    known = Progress().with_prediction("quiz/p", Predicted(AT, {"x": "y" * 201}))
+    assert known == Progress()
 
 
 def test_tags_are_what_was_meant() -> None:

@@ -13,6 +13,7 @@ from ui.lesson import Lesson, load
 
 FILE = "kv-scope-progress.json"
 _UPLOAD, _SAID = "progress.upload", "progress.said"
+_REFUSED = "progress.refused"
 
 
 def _take() -> None:
@@ -25,8 +26,6 @@ def _take() -> None:
         if file.size > MAX_BYTES:
             raise QuizError(f"this is larger than the {MAX_BYTES // 1024:,} KiB that it may take")
         changed = take_in(store.progress() or Progress(), read(file.getvalue().decode("utf-8")))
-        if not changed.fits:
-            raise QuizError("together with what is here it is more than a browser keeps safely")
     except UnicodeDecodeError:
         state[_SAID] = ("error", "This file was not taken in: it is not text.")
     except QuizError as exc:
@@ -38,6 +37,8 @@ def _take() -> None:
 
 def _forget() -> None:
     store.save(Progress(since=now()))
+    for copy in store.state().copies:
+        store.let_go(copy)
 
 
 def notices() -> None:
@@ -61,10 +62,17 @@ def _aside(copy: Copy) -> None:
         states.notice(said["aside-readable"].format(when=copy.at[:10]))
 
     def bring_back() -> None:
-        if found is not None:
+        if found is None:
+            return
+        try:
             store.save(take_in(store.progress() or Progress(), found))
+        except QuizError as exc:
+            st.session_state[_REFUSED] = f"It was not taken in: {exc}."
+        else:
             store.let_go(copy)
 
+    if refused := st.session_state.pop(_REFUSED, None):
+        states.notice(refused)
     with st.container(horizontal=True):
         name = f"kv-scope-progress-{copy.at.replace(':', '')}.json"
         st.download_button(
