@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, Literal
 
 from core.sizing.units import SIZES
@@ -63,8 +64,9 @@ class Diagnosis:
     slip: str = ""
 
 
+@lru_cache(maxsize=1024)
 def diagnose(text: str, target: Target) -> Diagnosis:
-    """Judge an answer as it was typed."""
+    """Judge an answer as it was typed. Kept: a page draws all its parts again at every answer."""
     try:
         given = quantity.read(text)
     except QuizError as error:

@@ -140,6 +140,8 @@ _NUMBER: Final = re.compile(
       |\s*(?:\^|\*\*)\s*(?P<power>[+-]?[0-9]+))?""",
     re.VERBOSE,
 )
+_EACH: Final = re.compile(r"(?<=.)/(?:token|request|user|sequence|stream|document)$", re.IGNORECASE)
+"""What the question says anyway: 128 KiB/token."""
 _GROUPS: Final = re.compile(r"[1-9][0-9]{0,2}(?:[,.][0-9]{3})+")
 
 
@@ -201,6 +203,7 @@ def _parts(body: str) -> tuple[str, str]:
 
 def _unit(text: str) -> Unit | None:
     said = re.sub(r"\s*/\s*", "/", text).strip(" .").replace(" per ", "/").strip()
+    said = _EACH.sub("", said)
     if not said:
         return None
     exact, loose = _spellings()

@@ -15,6 +15,7 @@ from ui.components import derivation as steps
 from ui.exercises import answers
 from ui.exercises.place import Place
 from ui.kit import store, text
+from ui.reading.formats import readable
 
 HEADS = {
     "right": "Right",
@@ -84,9 +85,10 @@ def _feedback(found: Diagnosis | None) -> str:
 
 def _answer(key: str, part: Part, *, present: bool) -> None:
     """The value, the formula with values put in, and behind a fold every step."""
-    assert part.derived is not None
+    assert part.derived is not None and part.target is not None
+    unit = part.target.base
     rows = [("Formula", part.formula)] if part.formula else []
-    rows += [("" if i else "With values", s) for i, s in enumerate(lines(part.derived))]
+    rows += [("" if i else "With values", s) for i, s in enumerate(lines(part.derived, unit))]
     body = "".join(
         f"<dt>{html.escape(name)}</dt><dd>{html.escape(line)}</dd>" for name, line in rows
     )
@@ -105,18 +107,22 @@ def _answer(key: str, part: Part, *, present: bool) -> None:
             steps.show(derivation.of_value(part.derived), present=present, key=f"{key}.dv")
 
 
-def lines(value: Value) -> list[str]:
-    """A value with its numbers put in, the last lines of its derivation.
+def lines(value: Value, unit: str = "") -> list[str]:
+    """A value with its numbers put in, the last lines of its derivation. unit: of arithmetic.
 
     One call: its own steps. Arithmetic over calls: each call by its number.
     """
-    if len(value.calls) == 1 and value.text == value.calls[0].text:
-        result = value.calls[0].result
+    last = value.calls[-1] if value.calls else None
+    if last is not None and value.text == last.text:
         return [
-            f"{step.substituted} = {derivation.number(step.value, step.unit)}"
-            for step in result.steps
+            f"{readable(one.substituted)} = {_number(one.value, one.unit)}"
+            for one in last.result.steps
         ]
     said = value.text
     for call in value.calls:
         said = said.replace(call.text, derivation.number(call.result.value))
-    return [f"{said} = {derivation.number(value.number)}"]
+    return [f"{said} = {_number(value.number, unit)}"]
+
+
+def _number(value: object, unit: str) -> str:
+    return derivation.number(value, "" if unit == "fraction" else unit)
