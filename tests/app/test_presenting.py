@@ -10,7 +10,6 @@ import pytest
 from tests.app.conftest import Open
 from ui import catalogue, nav, presenting, runs
 from ui.paths import LESSONS, PAGES
-from ui.reading import run_card
 from ui.reading.document import Run
 
 PLACES = ["", *nav.PLACES]
@@ -19,17 +18,25 @@ PLACES = ["", *nav.PLACES]
 @pytest.mark.parametrize("here", PLACES)
 def test_every_page_leads_to_a_recorded_run_that_is_there(here: str) -> None:
     name, query = presenting.recorded(here)
-    assert name in nav.PLACES
+    assert name in presenting.PLAYERS and name in nav.PLACES
     shown = [run for run in runs.recorded_names() if _shows(run, name, query)]
     assert shown, (name, query)
 
 
 def _shows(run: str, name: str, query: dict[str, str]) -> bool:
-    where, asked = run_card.target(Run(run, {}, ""))
+    where, asked = presenting._played(Run(run, {}, ""))
     return where == name and asked.items() <= query.items()
 
 
-def test_a_lesson_leads_to_the_first_run_that_it_shows() -> None:
+def test_a_lesson_leads_to_the_run_of_its_open_part_or_to_its_first() -> None:
+    assert presenting.recorded("failures", "blocking") == (
+        "batching",
+        {"study": "landing", "chunk": "64", "step": "12"},
+    )
+    assert presenting.recorded("failures", "queue") == presenting.recorded("failures")
+    assert presenting.recorded("failures", "<script>") == presenting.recorded("failures")
+    # Its own page shows it in a table; as blocks it plays.
+    assert presenting.recorded("failures", "cold")[0] == "block_pool"
     assert presenting.recorded("attention")[1]["run"] == "kv_cache_off"
     assert presenting.recorded("failures") == (
         "batching",
