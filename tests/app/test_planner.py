@@ -241,6 +241,16 @@ def test_a_plan_that_holds_nothing_still_gives_files() -> None:
     assert trial.tried(Place(tp=1, w="bf16")) is None
 
 
+def test_a_trial_counts_in_words_and_the_ledgers_verdicts_are_its_words() -> None:
+    at = Place(seqs=2, ctx=64, sys=0)
+    done = trial.tried(at)
+    assert done is not None and done.admitted == 2
+    assert "was the 3rd, and waited" in trial.sentences(lesson.load(PAGE), done, 2, "x")[1]
+    assert steps.verdict("B200") == "no formula decides" and steps.verdict("B143") == (
+        "right with rounding"
+    )
+
+
 def test_a_model_that_nobody_publishes_is_not_named_as_if_one_could_load_it() -> None:
     text = files.as_flags(figures.planned(EXAMPLES["forty"][1]), "vllm")
     assert text.splitlines()[0] == "# custom-40b is published nowhere: put the path of yours for it"

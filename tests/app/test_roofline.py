@@ -98,6 +98,21 @@ def test_a_model_too_large_for_the_gpu_is_said() -> None:
 # -- the measured points are the run's
 
 
+def test_a_roof_narrower_than_the_weights_is_said() -> None:
+    """BF16 weights meet an FP8 roof only once they are rounded; the other way nothing is lost."""
+    assert figures.modelled(DEFAULT)["asides"] == [
+        "H100 SXM5, FP8: weights are stored in BF16, and rounded before they are multiplied."
+    ]
+    for w, roof in (
+        ("fp8", "h100-sxm5:fp8"),
+        ("int4", "h100-sxm5:bf16"),
+        ("bf16", DEFAULT.roofs[0]),
+    ):
+        assert figures.asides(replace(DEFAULT, w=w, roofs=(roof,))) == []
+    own = replace(DEFAULT, model="gpt-oss-120b", w="checkpoint", roofs=("b200-sxm:fp4",))
+    assert figures.asides(own) == [], "its weights are in four bits"
+
+
 def test_measured_points_are_the_run_s_own_counts_and_times() -> None:
     run = runs.recorded("batch_1_to_32").data()
     part = measured.part("batch_1_to_32")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from dataclasses import asdict
 
 from core.sizing import flags
@@ -19,10 +18,9 @@ from ui.kit import page
 from ui.kit.page import Export
 from ui.planner import bench, figures, others, steps
 from ui.planner.figures import Planned
+from ui.sizing.shown import legible
 
 NAME = "capacity-plan"
-_DIGITS = re.compile(r"\d+\.\d{5,}")
-"""More digits than one reads; the JSON and the CSV have all of them."""
 
 
 def results(done: Planned) -> list[tuple[str, str, Result]]:
@@ -140,7 +138,7 @@ def _amount(value: float | int | None, unit: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return _DIGITS.sub(lambda found: f"{float(found[0]):.4g}", text).replace("|", "\\|")
+    return legible(text).replace("|", "\\|")
 
 
 def menu() -> None:

@@ -25,6 +25,10 @@ CLAIMS = {
 """Step → the claims of the chapter's example that speak of it."""
 
 
+_VERDICTS = {"stripped": "number lost", "unverifiable": "no formula decides"}
+"""Those that the ledger calls by other words."""
+
+
 def is_chapters(place: Place) -> bool:
     """Whether the ledger's claims about the example apply."""
     return all(getattr(place, name) == getattr(DEFAULT, name) for name in _SAME)
@@ -38,7 +42,8 @@ def scoped(result: Result, label: str) -> Json:
 
 def verdict(id: str) -> str:
     """The ledger's verdict on a claim, in words."""
-    return ledger.judged()[id].verdict.replace("-", " ")
+    found = ledger.judged()[id].verdict
+    return _VERDICTS.get(found, found.replace("-", " "))
 
 
 def _lines(name: str, one: Result) -> list[str]:

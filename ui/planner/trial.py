@@ -73,12 +73,17 @@ def sentences(words: Lesson, done: Tried, plan_streams: int, binding: str) -> tu
     right = done.admitted == done.fill.predicted and done.reason == done.fill.reason
     said = words["trial-right" if right else "trial-wrong"].format(
         n=done.admitted,
-        next=done.admitted + 1,
+        next=_ordinal(done.admitted + 1),
         step=done.step,
         reason=done.reason,
         last=done.fill.scenario["requests"][-1]["id"],
     )
     return predicted, said
+
+
+def _ordinal(n: int) -> str:
+    """2nd, 3rd, 4th: of small numbers."""
+    return f"{n}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(n, 'th') }"
 
 
 @st.fragment

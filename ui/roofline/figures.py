@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
-from core.sizing import catalog, gpus
+from core.sizing import catalog, gpus, stored
 from core.sizing.geometry import KVHeads
 from core.sizing.gpus import GpuSpec
 from core.sizing.intensity import (
@@ -195,6 +195,25 @@ def point_part(point: Point) -> Json:
     }
 
 
+_BITS = {"bf16": 16, "fp8": 8, "int8": 8, "fp4": 4, "int4": 4}
+
+
+def asides(place: Place) -> list[str]:
+    """What the figures take for granted: a roof narrower than the weights are stored."""
+    stored_as = stored.of(place.w, catalog.get(place.model)).main
+    narrow = [
+        roof(name).short
+        for name in place.roofs
+        if _BITS[roof(name).dtype] < int(8 * stored_as.bytes_per_element)
+    ]
+    if not narrow:
+        return []
+    return [
+        f"{' and '.join(narrow)}: weights are stored in {stored_as.name.upper()}, and rounded "
+        "before they are multiplied."
+    ]
+
+
 def modelled(place: Place) -> Json:
     """{roofs, points, trail, title, formats, notes} of the place."""
     entry = catalog.entries()[place.model]
@@ -214,4 +233,5 @@ def modelled(place: Place) -> Json:
         "points": [point_part(point) for point in points(place)],
         "trail": [list(row) for row in trail(place.model, place.w, place.roofs[0])],
         "notes": notes,
+        "asides": asides(place),
     }

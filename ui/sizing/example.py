@@ -13,6 +13,7 @@ from core.sizing.units import both
 from ui.lesson import Lesson
 from ui.sizing import bench, figures
 from ui.sizing.place import WORKED
+from ui.sizing.shown import legible
 
 MODEL = "llama-3-70b"
 GPUS, CONTEXT, STREAMS = 8, 4096, 64
@@ -83,9 +84,10 @@ def table() -> str:
     for label, answer in steps():
         last = answer.result.steps[-1] if answer.result.steps else None
         shown = f"{last.formula} = {last.substituted}" if last else ""
-        value = f"{answer.value:,} {answer.result.unit}"
+        unit = "sequences" if answer.result.unit == "streams" else answer.result.unit
+        value = f"{answer.value:,} {unit}"
         size = both(answer.value or 0) if answer.result.unit == "B" else ""
-        cells = (label, value, size, shown)
+        cells = (label, value, size, legible(shown))
         rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
     head = "".join(
         f'<th scope="col">{name}</th>'

@@ -79,3 +79,13 @@ def _split(piece: str) -> tuple[str, str, str]:
     found = _AROUND.match(piece)
     assert found is not None  # every text matches
     return found.group(1), found.group(2), found.group(3)
+
+
+_LONG = re.compile(r"\d+\.\d{5,}")
+_WHOLE = re.compile(r"(?<![\d.,])\d{4,}(?![\d.])")
+
+
+def legible(text: str) -> str:
+    """Arithmetic for the eye: thousands apart, and no more digits than one reads."""
+    short = _LONG.sub(lambda found: f"{float(found[0]):.4g}", text)
+    return _WHOLE.sub(lambda found: f"{int(found[0]):,}", short)

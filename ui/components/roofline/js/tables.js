@@ -22,7 +22,8 @@ export class Figures {
     this.verdict = el("p", "even");
     this.points = el("div", "");
     this.roofs = el("div", "");
-    this.root = el("section", "panel figs", el("header", "head", el("h2", "", "The figures"), this.prov), this.verdict, el("div", "pair", this.points, this.roofs));
+    this.asides = el("p", "small muted");
+    this.root = el("section", "panel figs", el("header", "head", el("h2", "", "The figures"), this.prov), this.verdict, el("div", "pair", this.points, this.roofs), this.asides);
   }
 
   update({ modelled: m, place }) {
@@ -54,6 +55,8 @@ export class Figures {
       ),
     );
     this.verdict.replaceChildren(...this.said(m, place));
+    this.asides.textContent = m.asides.join(" ");
+    this.asides.hidden = !m.asides.length;
   }
 
   point(p) {
