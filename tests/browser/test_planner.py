@@ -74,6 +74,19 @@ def test_a_plan_of_the_frontier_is_taken_over_by_keyboard(page: Any, app: App) -
     page.keyboard.press("Enter")
     page.locator(".front .pt.now1").filter(has=page.locator(".ring")).first.wait_for()
     page.wait_for_url(re.compile(r"[?&](w|kv|tp)="))
+    page.wait_for_function(
+        """() => {
+          let at = document.activeElement;
+          while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+          return at?.getAttribute('aria-label')?.endsWith('The present plan.');
+        }"""
+    )  # the focus stays in the chart, on the plan that was taken
+    page.keyboard.press("End")
+    page.get_by_role("spinbutton", name="Users at once, exactly").fill("20000")
+    page.keyboard.press("Enter")
+    page.locator(".answer .big").filter(has_text="20,000 users").wait_for()
+    page.locator(".front:not(.stale)").wait_for()
+    assert page.locator(".front .pt[tabindex='0']").count() == 1, "however few plans are left"
 
 
 def test_the_trial_stands_where_one_more_waits(page: Any, app: App) -> None:

@@ -18,6 +18,7 @@ export function decades(low, high) {
 // A value of the axis, which says its unit once.
 const axisMs = (seconds) => Number((1000 * seconds).toPrecision(3)).toLocaleString("en-US");
 
+const hasFocus = (node) => node.contains(node.getRootNode().activeElement);
 const TITLE = "Cost against latency";
 
 export class Frontier {
@@ -52,7 +53,10 @@ export class Frontier {
       }),
     );
     this.points = [...frontier.points].sort((a, b) => a.price - b.price || a.latency - b.latency);
+    if (this.at !== null && this.at >= this.points.length) this.at = null; // there are fewer plans now
+    const held = hasFocus(this.root2);
     this.draw();
+    if (held) this.marks?.[this.at ?? this.first()]?.focus(); // what had the focus is gone
     this.rows();
     this.say(null);
   }
@@ -135,6 +139,7 @@ export class Frontier {
   }
 
   take(i) {
+    this.at = null; // the plan that is taken will be the present one
     this.choose(this.points[i].set);
   }
 
