@@ -74,6 +74,37 @@ def test_a_plan_of_the_frontier_is_taken_over_by_keyboard(page: Any, app: App) -
     page.keyboard.press("Enter")
     page.locator(".front .pt.now1").filter(has=page.locator(".ring")).first.wait_for()
     page.wait_for_url(re.compile(r"[?&](w|kv|tp)="))
+    page.wait_for_function(
+        """() => {
+          let at = document.activeElement;
+          while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+          return at?.getAttribute('aria-label')?.endsWith('The present plan.');
+        }"""
+    )  # the focus stays in the chart, on the plan that was taken
+    page.keyboard.press("End")
+    page.get_by_role("spinbutton", name="Users at once, exactly").fill("20000")
+    page.keyboard.press("Enter")
+    page.locator(".answer .big").filter(has_text="20,000 users").wait_for()
+    page.locator(".front:not(.stale)").wait_for()
+    assert page.locator(".front .pt[tabindex='0']").count() == 1, "however few plans are left"
+
+
+def test_what_is_pressed_and_drawn_anew_leaves_the_focus_near(page: Any, app: App) -> None:
+    focused = """() => {
+      let at = document.activeElement;
+      while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+      return at?.textContent === 'first token' ? 'axis' : at?.getAttribute('aria-label');
+    }"""
+    _open(page, app)
+    page.get_by_role("button", name="first token", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"[?&]y=ttft"))
+    page.get_by_role("button", name="first token", exact=True, pressed=True).wait_for()
+    page.wait_for_function(f"() => ({focused})() === 'axis'")
+    page.get_by_role("button", name="Set the controls to: Cache in BF16").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"[?&]kv=bf16"))
+    page.wait_for_function(f"() => ({focused})() === 'What if: one thing changed'")
 
 
 def test_the_trial_stands_where_one_more_waits(page: Any, app: App) -> None:

@@ -11,7 +11,6 @@ from core.sizing import catalog, gpus, tiers
 from core.sizing.deployment import ALLOCATORS, EVICTIONS
 from core.sizing.rules import rules
 from ui.components.planner import planner
-from ui.kit import page
 from ui.kit.address import Address
 from ui.kit.controls import Controls
 from ui.lesson import Lesson
@@ -52,8 +51,7 @@ def draw(lesson: Lesson, *, present: bool) -> None:
 @st.fragment
 def _instrument(lesson: Lesson, *, present: bool) -> None:
     """A fragment: a control draws nothing else of the page again."""
-    shown = planner(data(lesson, present=present), key=KEY, on_choice=CONTROLS.take, on_rest=_rest)
-    page.follow_present(shown.present, present)
+    planner(data(lesson, present=present), key=KEY, on_choice=CONTROLS.take, on_rest=_rest)
     ADDRESS.write(place.written(now()))
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import streamlit as st
 
 from ui.components.kv_sizing import kv_sizing
-from ui.kit import page
 from ui.kit.address import Address
 from ui.kit.controls import Controls
 from ui.lesson import Lesson
@@ -35,7 +34,6 @@ def _instrument(lesson: Lesson, *, present: bool) -> None:
     """A fragment: a control draws nothing else of the page again."""
     state = st.session_state
     shown = kv_sizing(data(lesson, present=present), key=KEY, on_choice=CONTROLS.take)
-    page.follow_present(shown.present, present)
     asked = shown.get("allocate")
     if isinstance(asked, dict):
         found, state[_SAID] = engine_check.allocate(asked.get("blocks"), asked.get("size"))

@@ -33,14 +33,13 @@ def kv_sizing(data: dict[str, Any], *, key: str, on_choice: Callable[[], None]) 
     """Mount it. data: `ui.sizing.bench.data`; keep it equal across reruns.
 
     `on_choice` finds in the session state, under `key`, `choice`: {seq, place: {name: text}}, what
-    the controls say. Returns `.allocate` ({blocks, size} for one rerun) and `.present`.
+    the controls say. Returns `.allocate`: {blocks, size}, for one rerun.
     """
     return _mount(
         key=key,
         data=data,
         on_choice_change=on_choice,
         on_allocate_change=_noop,
-        on_present_change=_noop,
     )
 
 

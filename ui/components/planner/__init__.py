@@ -36,21 +36,16 @@ _mount = st.components.v2.component(
 
 def planner(
     data: dict[str, Any], *, key: str, on_choice: Callable[[], None], on_rest: Callable[[], None]
-) -> Any:
+) -> None:
     """Mount it. data: `ui.planner.bench.data`; keep it equal across reruns.
 
     `on_choice` finds in the session state, under `key`, `choice`: {seq, place: {name: text}}, what
     the controls say. `on_rest`: the answer is drawn, and `others` and `frontier`, which were None,
-    are asked for. Returns `.present`.
+    are asked for.
     """
-    return _mount(
+    _mount(
         key=key,
         data=data,
         on_choice_change=on_choice,
         on_rest_change=on_rest,
-        on_present_change=_noop,
     )
-
-
-def _noop() -> None:
-    """Streamlit gives a result attribute only to states that have a callback."""

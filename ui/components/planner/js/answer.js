@@ -5,6 +5,9 @@ import { modelled, opens } from "../../kv_sizing/js/said.js";
 
 export const BOUND_WORDS = { blocks: "blocks of the pool", memory: "memory", max_num_seqs: "max_num_seqs", max_num_batched_tokens: "max_num_batched_tokens" };
 
+// Whether what is about to be drawn anew has the focus, which would be lost with it.
+export const hasFocus = (node) => node.contains(node.getRootNode().activeElement);
+
 export const inMs = (s) => (s === null ? "none" : s >= 10 ? `${num(Math.round(s))} s` : s < 0.1 ? `${(1000 * s).toFixed(1)} ms` : `${num(Math.round(1000 * s))} ms`);
 
 export const money = (v) => `$${v.toLocaleString("en-US", { maximumFractionDigits: v < 1000 ? 2 : 0 })}`;

@@ -3,7 +3,7 @@ import { icon, svg } from "../../run_player/js/icons.js";
 import { button, el, num } from "../../run_player/js/util.js";
 import { fileName, savePng } from "../../series/js/save.js";
 import { modelled } from "../../kv_sizing/js/said.js";
-import { inMs, money } from "./answer.js";
+import { hasFocus, inMs, money } from "./answer.js";
 
 // 1, 2, 5, 10 … from at most the lowest value to at least the highest.
 export function decades(low, high) {
@@ -43,6 +43,7 @@ export class Frontier {
   update(frontier, data, u) {
     Object.assign(this, { frontier, data, u });
     this.prov.replaceChildren(modelled([data.model.title, `${num(data.place.users)} users`]));
+    const chose = hasFocus(this.axis);
     this.axis.replaceChildren(
       ...data.options.y.map(([value, title]) => {
         const b = button("", null, title);
@@ -51,8 +52,12 @@ export class Frontier {
         return b;
       }),
     );
+    if (chose) this.axis.querySelector("[aria-pressed=true]")?.focus();
     this.points = [...frontier.points].sort((a, b) => a.price - b.price || a.latency - b.latency);
+    if (this.at !== null && this.at >= this.points.length) this.at = null; // there are fewer plans now
+    const held = hasFocus(this.root2);
     this.draw();
+    if (held) this.marks?.[this.at ?? this.first()]?.focus(); // what had the focus is gone
     this.rows();
     this.say(null);
   }
@@ -135,6 +140,7 @@ export class Frontier {
   }
 
   take(i) {
+    this.at = null; // the plan that is taken will be the present one
     this.choose(this.points[i].set);
   }
 

@@ -2,7 +2,7 @@
 import { button, el, num } from "../../run_player/js/util.js";
 import { icon } from "../../run_player/js/icons.js";
 import { modelled } from "../../kv_sizing/js/said.js";
-import { inMs, money } from "./answer.js";
+import { hasFocus, inMs, money } from "./answer.js";
 
 const HEADS = ["change", "runs, a replica", "runs, all", "replicas", "GPUs", "price an hour", "first token", "between tokens", "limits"];
 
@@ -29,7 +29,9 @@ export class Others {
       }
       body.push(this.row(one));
     }
+    const used = hasFocus(this.box);
     this.box.replaceChildren(el("table", "t", el("caption", "sr", "The present plan beside plans that differ in one thing"), el("thead", "", head), el("tbody", "", ...body)));
+    if (used) this.box.focus(); // the button that was pressed is gone
   }
 
   row(one) {
