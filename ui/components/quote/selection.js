@@ -30,7 +30,8 @@ export function rangeIn(roots) {
   const range = document.createRange();
   range.setStart(found.startContainer, found.startOffset);
   range.setEnd(found.endContainer, found.endOffset);
-  return range;
+  // Tab selects all that a field holds; to the page that is a range around the field, without text.
+  return range.toString().trim() ? range : null;
 }
 
 const UNSEEN = ".kv-def, [role=tooltip], [hidden], style, script";
