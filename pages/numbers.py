@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from ui import lesson
+from ui import lesson, nav
 from ui.kit import code, page, store, text, transfer
 from ui.numbers import desk, sheet
 
@@ -43,6 +43,7 @@ else:
             text.objectives(words)
             text.levelled(words, "words")
         with right:
+            st.page_link(nav.page("review"), label=words["learn"], icon=":material/style:")
             code.draw(words["code"], CODE)
             transfer.draw("kv-size/per-token", key="numbers.transfer")
             transfer.to_gate("numbers")

@@ -18,8 +18,15 @@ pytestmark = pytest.mark.browser
 BUTTON = "Quote in notebook"
 
 
+def _ready(page: Any) -> None:
+    """What makes quotes is at the foot of a page, beside what keeps the document."""
+    stored(page)
+    page.locator("[data-testid=stMain] .quote").first.wait_for(state="attached")
+
+
 def _select(page: Any, target: Any) -> None:
     """Drag over the first line of something."""
+    stored(page)
     target.scroll_into_view_if_needed()
     box = at_rest(target)
     page.mouse.move(box["x"] + 2, box["y"] + 9)
@@ -104,6 +111,8 @@ def test_a_definition_that_waits_to_be_hovered_is_no_part_of_a_quote(page: Any, 
     page.goto(f"{app.url}/block_pool")
     term = page.locator(".kv-term").first
     term.wait_for()
+    _ready(page)
+    at_rest(term)
     hidden = term.locator(".kv-def").text_content()
     term.evaluate("node => getSelection().selectAllChildren(node.closest('p, li'))")
     page.keyboard.press("Shift")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from quiz import bank, deck
 from quiz.items import RIGHT
-from quiz.progress import Progress
+from quiz.progress import Plan, Progress, moment, written
 from tests.browser.test_accessibility import axe, faults  # noqa: F401
 from tests.browser.test_keeping import AT, KEY, seed, stored
 from tests.browser.test_play import SMALL_TEXT
@@ -83,6 +85,40 @@ def _key_of(template: str, text: str) -> str:
     shown = re.sub(r"^[A-D]\s+", "", text.strip())
     options = (option for seed in range(60) for option in bank.make(template, seed).options)
     return next(option.key for option in options if option.text == shown)
+
+
+def _days_later(known: Progress, days: float) -> Progress:
+    """The same document after a pause: all that is in it lies further back."""
+
+    def back(at: str) -> str:
+        return written(moment(at) - timedelta(days=days)) if at else at
+
+    def earlier(plan: Plan) -> Plan:
+        return replace(plan, due=back(plan.due), at=back(plan.at), last=back(plan.last))
+
+    plans = {name: earlier(plan) for name, plan in known.deck.plans.items()}
+    log = tuple(replace(one, at=back(one.at)) for one in known.deck.log)
+    return replace(known, deck=replace(known.deck, plans=plans, log=log))
+
+
+def test_over_weeks_the_pauses_grow_and_a_lapse_shrinks_them(page: Any, app: App) -> None:
+    known, pauses = deck.add(Progress(), [RIDGE], AT), []
+    ratings = ("Good", "Good", "Good", "Again", "Good")
+    for count, rating in enumerate(ratings, 1):
+        _open(page, app, known)
+        page.get_by_role("button", name="Show it").click()
+        page.locator(".rates button", has_text=rating).click()
+        page.get_by_text("Nothing is due until").wait_for()
+        known = _reviews(page, count)
+        plan = known.deck.plans[RIDGE]
+        pauses.append((moment(plan.due) - moment(plan.last)) / timedelta(days=1))
+        known = _days_later(known, pauses[-1] + 0.01)
+    assert 1 <= pauses[0] < pauses[1] < pauses[2]
+    assert pauses[2] > 20 and pauses[3] < 0.1 and 1 <= pauses[4] < pauses[2]
+    assert known.deck.plans[RIDGE].lapses == 1
+    _open(page, app, _days_later(known, -pauses[-1]))
+    page.get_by_text("As a table").click()
+    assert page.locator(".kv-forecast tbody tr").count() == 1
 
 
 def test_cards_are_added_suspended_and_asked_again(page: Any, app: App) -> None:

@@ -4,6 +4,7 @@ import { clean, headingOf, isField, queryAt, rangeIn, rootsOf, textOf } from "./
 
 const quoters = new WeakMap();
 const WAIT_MS = 120;
+const SELECTS = /^(Shift|Arrow\w+|Home|End|PageUp|PageDown|a|A)$/;
 const DONE_MS = 4000;
 
 class Quoter {
@@ -11,16 +12,18 @@ class Quoter {
     this.box = parent.querySelector(".quote");
     [this.button, this.link] = this.box.children;
     this.said = parent.querySelector("[role=status]");
+    this.pressed = false;
     this.roots = [];
     this.button.textContent = "Quote in notebook";
     this.button.onpointerdown = (event) => event.preventDefault(); // the selection stays
     this.button.onclick = () => this.take();
     this.listeners = {
-      pointerup: (event) => this.soon(event),
-      pointerdown: (event) => !event.composedPath().includes(this.box) && this.hide(),
-      keyup: (event) => event.key !== "Tab" && event.key !== "Escape" && this.soon(event),
+      pointerdown: (event) => this.press(event),
+      pointerup: (event) => this.release(event),
+      pointercancel: () => (this.pressed = false),
+      keyup: (event) => SELECTS.test(event.key) && this.release(event),
       keydown: (event) => this.key(event),
-      selectionchange: () => document.getSelection()?.isCollapsed && !this.roots.length && this.hide(),
+      selectionchange: () => this.change(),
     };
     for (const [name, listener] of Object.entries(this.listeners)) document.addEventListener(name, listener, true);
     this.onScroll = () => this.place();
@@ -38,22 +41,39 @@ class Quoter {
     return this.box.dataset.open === "1";
   }
 
-  soon(event) {
+  press(event) {
     if (event.composedPath().includes(this.box)) return;
-    if (event.type === "keyup" && !event.shiftKey && !event.key.startsWith("Arrow") && event.key !== "Shift" && event.key.toLowerCase() !== "a") return;
-    const roots = rootsOf(event);
+    this.pressed = true;
+    this.roots = rootsOf(event);
+    this.hide();
+  }
+
+  release(event) {
+    this.pressed = false;
+    if (event.composedPath().includes(this.box)) return;
+    this.soon(rootsOf(event));
+  }
+
+  // A finger drags the ends of a selection without any other event.
+  change() {
+    if (!this.pressed && !document.getSelection()?.isCollapsed) this.soon(this.roots);
+  }
+
+  soon(roots) {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.look(roots), WAIT_MS);
   }
 
   look(roots) {
     this.roots = roots;
+    let active = document.activeElement;
+    while (active?.shadowRoot?.activeElement) active = active.shadowRoot.activeElement;
     const range = rangeIn(roots);
     const text = range ? clean(textOf(range, `${document.getSelection()}`), this.most) : "";
     const host = roots[0]?.host ?? range?.commonAncestorContainer;
     const element = host?.nodeType === 1 ? host : host?.parentElement;
     const inPage = element?.closest('[data-testid="stMain"]') || element?.contains(document.querySelector('[data-testid="stMain"]'));
-    if (text.length < 2 || !inPage || isField(range.startContainer) || isField(range.endContainer)) {
+    if (text.length < 2 || !inPage || isField(active) || isField(range.startContainer) || isField(range.endContainer)) {
       this.hide();
       return;
     }
