@@ -96,6 +96,8 @@ def _card() -> None:
     else:
         data = quiz_view.result(words, known, attempt, made, present=present)
     quiz_card(data, key=CARD, on_answer=answer, on_next=go_on, on_again=again, on_play=play)
+    if place >= len(made) and not present:
+        quiz_gate.onward(words)
     if shown is not None:
         player.show(
             shown.played,

@@ -10,6 +10,7 @@ import streamlit as st
 from quiz import bank, gate
 from quiz.progress import Progress
 from ui import nav
+from ui.course import data
 from ui.kit import store
 from ui.kit.address import Address, sort
 from ui.lesson import Lesson
@@ -87,6 +88,16 @@ def select(words: Lesson, on_change: Callable[[], None]) -> None:
         label_visibility="collapsed",
         width=400,
     )
+
+
+def onward(words: Lesson) -> None:
+    """Where a result leads: on in the course, or back to the lesson."""
+    known = store.progress() or Progress()
+    done = here() in known.completed
+    to = data.next_place(known) if done else nav.PLACES.get(here())
+    if to is not None and to.name != "quiz":
+        label = words["onward" if done else "back"].format(title=to.title)
+        st.page_link(nav.page(to.name), label=label, icon=None)
 
 
 def _rank(lesson: str, order: list[str]) -> tuple[int, str]:

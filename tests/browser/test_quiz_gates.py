@@ -25,6 +25,7 @@ def test_a_lesson_to_mastery_and_its_mark_in_the_list(page: Any, app: App) -> No
     _to_the_end(page)
     page.get_by_text("4 of 4").wait_for()
     assert [*_stored(page).completed] == ["metrics"]
+    page.get_by_role("link", name="Go on with Why it differs").wait_for()
     page.get_by_role("combobox", name="Which questions").click()
     page.get_by_role("option", name=re.compile("complete$")).wait_for()
     page.get_by_role("option", name="Roofline").click()

@@ -100,14 +100,20 @@ def test_the_index_tells_no_verdict_before_the_vote() -> None:
             assert entry["to"] == f"claims_ledger?claim={entry['title']}"
 
 
+AT = "2026-11-30T12:00:00Z"
+
+
 def test_the_map_goes_on_where_one_is() -> None:
     from quiz.progress import Progress
 
     first = data.next_place(None)
     assert first is not None and first == nav.STATIONS[0]
-    begun = Progress().with_begun("batching", "2026-11-30T12:00:00Z")
+    begun = Progress().with_begun("batching", AT)
     ahead = data.next_place(begun)
     assert ahead is not None and ahead.name == "batching"
+    first_done = Progress(completed={"serving": AT}, begun={"quiz": AT})
+    ahead = data.next_place(first_done)  # and not the four questions, begun by another gate
+    assert ahead is not None and ahead.name == "prefill_decode"
     sections = data.sections(begun)
     marks = {one["name"]: one["mark"] for section in sections for one in section["places"]}
     assert marks["batching"] == "begun" and set(marks.values()) == {"begun", "todo"}

@@ -27,12 +27,16 @@ def next_place(known: Progress | None) -> nav.Place | None:
     begun and whose prerequisites are. None at the end."""
     marked = {place.name: nav.mark(place, known) for place in nav.STATIONS}
     lessons = [place for place in nav.STATIONS if place.mastery]
+    ready = {
+        place.name for place in lessons if all(marked.get(name) != nav.TODO for name in place.needs)
+    }
     for place in lessons:
-        if marked[place.name] == nav.BEGUN:
+        # Every lesson's gate is answered on the quiz's page: begun there is not begun with its own.
+        own = place.mastery == place.name
+        if marked[place.name] == nav.BEGUN and (own or place.name in ready):
             return place
     for place in lessons:
-        ready = all(marked.get(name) != nav.TODO for name in place.needs)
-        if marked[place.name] == nav.TODO and ready:
+        if marked[place.name] == nav.TODO and place.name in ready:
             return place
     return next((place for place in lessons if marked[place.name] == nav.TODO), None)
 
