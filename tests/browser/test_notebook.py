@@ -26,7 +26,7 @@ def _ready(page: Any) -> None:
 
 def _select(page: Any, target: Any) -> None:
     """Drag over the first line of something."""
-    stored(page)
+    _ready(page)
     target.scroll_into_view_if_needed()
     box = at_rest(target)
     page.mouse.move(box["x"] + 2, box["y"] + 9)
