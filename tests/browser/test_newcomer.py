@@ -27,3 +27,18 @@ def test_a_field_on_the_way_to_the_options_is_not_a_selection(page: Any, app: Ap
         " while (at.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;"
         " return at.innerText }"
     ).startswith("Lock it in")
+
+
+def test_back_from_a_term_shows_the_search_and_not_its_end(page: Any, app: App) -> None:
+    page.goto(f"{app.url}/course")
+    field = page.get_by_role("searchbox", name="Search the course")
+    field.fill("block table")
+    page.locator(".results a").first.wait_for()
+    page.wait_for_url("**q=block+table")
+    page.locator(".results a").first.click()
+    page.locator(".term.open").wait_for()
+    scrolled = "document.querySelector('[data-testid=stMain]').scrollTop"
+    page.wait_for_function(f"{scrolled} > 0")
+    page.go_back()
+    page.locator(".results a").first.wait_for()
+    page.wait_for_function(f"{scrolled} === 0")

@@ -75,6 +75,8 @@ export class Course {
     this.places = places;
     if (this.input.value) this.fetch();
     if (from || data.terms.length !== before.terms.length) this.show();
+    // Back leads to another view on the same page: to its beginning, unless it opens a term.
+    if (from && before && !this.term) document.querySelector('[data-testid="stMain"]')?.scrollTo({ top: 0 });
   }
 
   fetch() {
