@@ -24,9 +24,10 @@ def _ready(page: Any) -> None:
     page.locator("[data-testid=stMain] .quote").first.wait_for(state="attached")
 
 
-def _select(page: Any, target: Any) -> None:
+def _select(page: Any, target: Any, *, ready: bool = True) -> None:
     """Drag over the first line of something."""
-    _ready(page)
+    if ready:
+        _ready(page)
     target.scroll_into_view_if_needed()
     box = at_rest(target)
     page.mouse.move(box["x"] + 2, box["y"] + 9)
@@ -102,7 +103,7 @@ def test_inside_an_instrument_and_not_in_a_field(page: Any, app: App) -> None:
     assert page.get_by_role("button", name=BUTTON).count() == 0
     page.goto(f"{app.url}/block_pool?present=1")
     page.locator(".kv h2").first.wait_for()
-    _select(page, page.locator(".kv h2").first)
+    _select(page, page.locator(".kv h2").first, ready=False)
     page.wait_for_timeout(500)
     assert page.get_by_role("button", name=BUTTON).count() == 0
 
