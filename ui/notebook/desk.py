@@ -18,8 +18,14 @@ from ui.notebook import files
 AT_ONCE = 20
 FIND, PAGE, TAGS = "find", "about", "tag"
 _EDIT, _MORE, _SAID = "notebook.edit", "notebook.more", "notebook.said"
+_FROM = "notebook.from"
+"""The note as it was when its editing began: another tab may change or delete it meanwhile."""
 _NEW, _UPLOAD = "notebook.new", "notebook.upload"
 _MAX_TAGS_CHARS = 120
+_BOTH = (
+    "This note was changed or deleted in another tab while you wrote. What you wrote is kept as a "
+    "note of its own."
+)
 
 
 def known() -> Progress:
@@ -56,16 +62,23 @@ def _change(note: Note) -> None:
     state = st.session_state
     text = (state.get(f"{_EDIT}.text") or "").strip()
     typed = tags(state.get(f"{_EDIT}.tags") or "")
-    if (text or note.quote) and (text, typed) != (note.text, note.tags):
-        later = max(now(), note.touched)
-        if not _keep(replace(note, text=text, tags=typed, edited=later)):
+    began = state.get(_FROM, note)
+    if (text or note.quote) and (text, typed) != (began.text, began.tags):
+        at = max(now(), note.touched)
+        changed = replace(note, text=text, tags=typed, edited=at)
+        elsewhere = began not in known().notes
+        if elsewhere:
+            changed = replace(changed, id=notebook.new_id(), at=at, edited="")
+        if not _keep(changed):
             return
+        if elsewhere:
+            state[_SAID] = ("success", _BOTH)
     state[_EDIT] = None
 
 
 def _edit(note: Note) -> None:
     state = st.session_state
-    state[_EDIT] = note.id
+    state[_EDIT], state[_FROM] = note.id, note
     state[f"{_EDIT}.text"], state[f"{_EDIT}.tags"] = note.text, " ".join(note.tags)
 
 
@@ -75,6 +88,7 @@ def _delete(note: Note) -> None:
 
 def _erase() -> None:
     store.save(known().without_notes(now()))
+    st.session_state[_EDIT] = None
     st.session_state[_SAID] = ("success", "The notebook is empty.")
 
 
@@ -116,6 +130,8 @@ def draw(words: Lesson, *, present: bool) -> None:
         with st.container(key="kv-notes-none"):
             states.empty(words["empty-title"], words["empty"])
     most = st.session_state.get(_MORE, AT_ONCE)
+    if not present:
+        shown = _with_edited(shown)
     with st.container(key="kv-notes"):
         for note in shown[:most]:
             _note(note, present=present)
@@ -194,6 +210,16 @@ def _found(words: Lesson, every: tuple[Note, ...]) -> list[Note]:
     return files.found(every, state.get(FIND) or "", state[PAGE], state[TAGS])
 
 
+def _with_edited(shown: list[Note]) -> list[Note]:
+    """The list with the note that is being edited, at its place, even where it has been deleted
+    in another tab or no longer matches: what is typed must not vanish."""
+    state = st.session_state
+    open_ = state.get(_EDIT)
+    if not open_ or any(note.id == open_ for note in shown):
+        return shown
+    return sorted([*shown, state[_FROM]], key=lambda note: (note.at, note.id), reverse=True)
+
+
 def _note(note: Note, *, present: bool) -> None:
     with st.container(key=f"kv-note-{note.id}"):
         if not present and st.session_state.get(_EDIT) == note.id:
@@ -242,6 +268,8 @@ def _buttons(note: Note) -> None:
 
 
 def _form(note: Note) -> None:
+    if f"{_EDIT}.text" not in st.session_state:  # another page was open in between
+        _edit(note)
     st.html(_head(note))
     st.text_area("Note", key=f"{_EDIT}.text", max_chars=MAX_NOTE_CHARS, height=140)
     st.text_input("Tags", key=f"{_EDIT}.tags", max_chars=_MAX_TAGS_CHARS)
