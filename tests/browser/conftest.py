@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -76,3 +76,12 @@ def at_rest(locator: Any) -> dict[str, float]:
         before = now
         locator.page.wait_for_timeout(150)
     raise AssertionError(f"{locator} never stands still")
+
+
+def until(holds: Callable[[], bool], page: Any) -> None:
+    """Wait until something holds that no selector can say, such as what a field contains."""
+    for _ in range(200):
+        if holds():
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError("it never came to hold")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import until
 from tests.browser.test_play import SMALL_TEXT
 from tests.serving import App
 from ui.prefix import place
@@ -189,7 +190,7 @@ def test_ones_own_prompts_run_and_travel_and_stay_text(page: Any, app: App) -> N
     assert page.locator(".kv.prefix img").count() == 0
     page.reload()
     page.locator(".kv.prefix .hc").first.wait_for()
-    assert page.get_by_label("Prompt B").input_value().startswith("Something else")
+    until(lambda: page.get_by_label("Prompt B").input_value().startswith("Something else"), page)
     page.get_by_label("Prompt A").fill("Edited, and not run.")
     page.get_by_role("button", name="One prompt more").click()
     altered = "Something else altered from its very first word onwards."
