@@ -1,0 +1,67 @@
+"""Run a test's body in Triton's interpreter, in a process of its own.
+
+The interpreter is chosen when triton is first imported, for the whole process, and cannot be undone
+there. So the bodies run in one that is started with TRITON_INTERPRET=1 and lives as long as the
+tests of the file that use it; each is still a test of its own here.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.conftest import absent
+
+
+@functools.cache
+def _process() -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_one_thread)
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)  # tensors of a few kilobytes
+
+
+def interpreted(body: Callable[..., None]) -> Callable[..., None]:
+    """The test, run there. Its arguments must be picklable; an AssertionError comes back."""
+
+    @functools.wraps(body)
+    def test(**arguments: Any) -> None:
+        for package in ("torch", "triton"):
+            if importlib.util.find_spec(package) is None:
+                absent(package, "pip install -r requirements.txt")
+        before = os.environ.get("TRITON_INTERPRET")
+        os.environ["TRITON_INTERPRET"] = "1"  # inherited by the process, which the first one starts
+        try:
+            future = _process().submit(_run, body.__module__, body.__name__, arguments)
+        finally:
+            if before is None:
+                del os.environ["TRITON_INTERPRET"]
+            else:
+                os.environ["TRITON_INTERPRET"] = before
+        future.result()
+
+    return test
+
+
+def _run(module: str, name: str, arguments: dict[str, Any]) -> None:
+    getattr(importlib.import_module(module), name).__wrapped__(**arguments)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def end_process():
+    """The process ends with the tests."""
+    yield
+    if _process.cache_info().currsize:
+        _process().shutdown()
