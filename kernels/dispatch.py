@@ -40,7 +40,7 @@ def choose(device: torch.device, dtype: torch.dtype, head_dim: int) -> Backend:
         return Backend("torch", "KV_SCOPE_TRITON=0")
     if device.type != "cuda":
         return Backend("torch", f"device {device.type}")
-    if importlib.util.find_spec("triton") is None:
+    if not _installed():
         return Backend("torch", "triton is not installed")
     major, minor = torch.cuda.get_device_capability(device)
     if (major, minor) < _OLDEST:
@@ -62,14 +62,32 @@ def uses_triton(named: str | None, device: torch.device, dtype: torch.dtype, hea
         return choose(device, dtype, head_dim).name == "triton"
     if named not in ("triton", "torch"):
         raise ValueError(f"backend {named!r} is unknown; choose triton or torch")
-    if named == "triton" and device.type not in ("cuda", "meta"):
-        if importlib.util.find_spec("triton") is None:
-            raise ValueError("triton is not installed")
+    if named == "triton" and not _installed():
+        raise ValueError("triton is not installed")
+    if named == "triton" and device.type != "cuda":
         from kernels.gpu.launch import INTERPRETED
 
         if not INTERPRETED:
             raise ValueError(f"triton runs on {device.type} only with TRITON_INTERPRET=1")
     return named == "triton"
+
+
+def moves_with_triton(named: str | None, pool: torch.Tensor) -> bool:
+    """The same for kernels that move whole blocks, whatever the numbers in them are.
+
+    ValueError if the pool is not [2, num_blocks, …] in one piece.
+    """
+    if pool.ndim < 3 or pool.shape[0] != 2 or not pool.is_contiguous():
+        raise ValueError(
+            f"expected a contiguous pool [2, num_blocks, …], got {list(pool.shape)} "
+            f"with strides {pool.stride()}"
+        )
+    return uses_triton(named, pool.device, torch.float32, 1)
+
+
+@cache
+def _installed() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 @cache

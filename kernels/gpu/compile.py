@@ -1,4 +1,5 @@
-"""Compile launches for GPUs that are not here, and say what came out.
+"""Compile launches for GPUs that are not here, and say what came out: `python -m
+kernels.gpu.compile [--json] [--form F] [--head-dim D]`.
 
 Triton brings its own assembler, so no GPU and no driver are needed. What this proves: that the
 kernels compile for these architectures, which instructions they use, and that they fit registers
@@ -7,10 +8,12 @@ and shared memory. It proves neither that they are right on a GPU nor that they 
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from kernels.gpu.launch import INTERPRETED, Launch
+from kernels.gpu.shipped import FORMS, HEAD_DIMS, shipped_launches
 
 SHARED_BYTES = {80: 163 << 10, 90: 227 << 10}
 """Shared memory that one program may have: A100, H100 (CUDA C programming guide, table of compute
@@ -112,3 +116,47 @@ def _resources(cubin: bytes) -> tuple[int, int, int]:
         raise RuntimeError(f"cuobjdump said nothing of registers: {text[:200]}")
     registers, stack, local = (int(n) for n in found.groups())
     return registers, stack, local
+
+
+def table(rows: list[tuple[str, int, Compiled]]) -> str:
+    """Markdown. rows: format, head_dim and what came out."""
+    cells: dict[tuple[str, str, int], dict[int, str]] = {}
+    for form, d, c in rows:
+        cells.setdefault((c.kernel, form, d), {})[c.capability] = (
+            f"{c.registers} | {c.spilled} | {c.shared:,} | {c.tensor_cores or '–'}"
+        )
+    columns = [f"sm_{capability}: registers | spilled | shared | tensor cores"
+               for capability in SHARED_BYTES]  # fmt: skip
+    lines = [
+        f"Made with triton {triton.__version__}; spilled and shared in bytes.",
+        "",
+        "| kernel | KV | head_dim | " + " | ".join(columns) + " |",
+        "|---|---|---:|" + "---:|---:|---:|---|" * len(columns),
+    ]
+    for kernel, form, d in sorted(cells, key=lambda cell: (cell[0], cell[2], FORMS.index(cell[1]))):
+        both = " | ".join(cells[kernel, form, d][capability] for capability in SHARED_BYTES)
+        lines.append(f"| {kernel} | {form} | {d} | {both} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m kernels.gpu.compile")
+    parser.add_argument("--json", action="store_true", help="a list of objects, not a table")
+    parser.add_argument("--form", choices=FORMS, action="append", help="of the KV blocks")
+    parser.add_argument("--head-dim", type=int, action="append")
+    options = parser.parse_args()
+    rows = [
+        (form, d, compile_launch(launch, capability))
+        for d in options.head_dim or HEAD_DIMS
+        for form in options.form or FORMS
+        for launch in shipped_launches(form, d)
+        for capability in SHARED_BYTES
+    ]
+    if options.json:
+        print(json.dumps([{"form": form, "head_dim": d, **asdict(c)} for form, d, c in rows]))
+    else:
+        print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

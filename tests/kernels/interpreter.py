@@ -33,14 +33,18 @@ def _one_thread() -> None:
     torch.set_num_threads(1)  # tensors of a few kilobytes
 
 
+def require_triton() -> None:
+    for package in ("torch", "triton"):
+        if importlib.util.find_spec(package) is None:
+            absent(package, "pip install -r requirements.txt")
+
+
 def interpreted(body: Callable[..., None]) -> Callable[..., None]:
     """The test, run there. Its arguments must be picklable; an AssertionError comes back."""
 
     @functools.wraps(body)
     def test(**arguments: Any) -> None:
-        for package in ("torch", "triton"):
-            if importlib.util.find_spec(package) is None:
-                absent(package, "pip install -r requirements.txt")
+        require_triton()
         before = os.environ.get("TRITON_INTERPRET")
         os.environ["TRITON_INTERPRET"] = "1"  # inherited by the process, which the first one starts
         try:
