@@ -2,7 +2,7 @@
 
 The interpreter is chosen when triton is first imported, for the whole process, and cannot be undone
 there. So the bodies run in one that is started with TRITON_INTERPRET=1 and lives as long as the
-tests of the file that use it; each is still a test of its own here.
+tests; each is still a test of its own here.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
-
-import pytest
 
 from tests.conftest import absent
 
@@ -63,9 +61,6 @@ def _run(module: str, name: str, arguments: dict[str, Any]) -> None:
     getattr(importlib.import_module(module), name).__wrapped__(**arguments)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def end_process():
-    """The process ends with the tests."""
-    yield
+def end_process() -> None:
     if _process.cache_info().currsize:
         _process().shutdown()

@@ -8,7 +8,7 @@ import torch
 from kernels.copy_blocks import copy_blocks, copy_blocks_torch
 from kernels.gather_blocks import gather_blocks, gather_blocks_torch
 from kernels.scatter_blocks import scatter_blocks, scatter_blocks_torch
-from tests.kernels.interpreter import end_process, interpreted  # noqa: F401
+from tests.kernels.interpreter import interpreted
 
 SHAPES = {
     "bfloat16": ((2, 5, 2, 16, 64), torch.bfloat16),

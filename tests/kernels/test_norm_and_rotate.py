@@ -9,7 +9,7 @@ from kernels.kv_blocks import KVBlocks
 from kernels.rms_norm import rms_norm, rms_norm_torch
 from kernels.rotate_and_store import rotate_and_store, rotate_and_store_torch
 from kernels.store_kv import store_kv_torch
-from tests.kernels.interpreter import end_process, interpreted  # noqa: F401
+from tests.kernels.interpreter import interpreted
 from tests.kernels.pairs import named, pairwise
 from tests.kernels.pools import assert_near, empty_blocks
 from tests.kernels.test_store_kv import same_blocks

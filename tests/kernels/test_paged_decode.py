@@ -7,7 +7,7 @@ import torch
 
 from kernels.kv_blocks import KVBlocks
 from kernels.paged_decode import paged_decode, paged_decode_torch
-from tests.kernels.interpreter import end_process, interpreted  # noqa: F401
+from tests.kernels.interpreter import interpreted
 from tests.kernels.pairs import named, pairwise
 from tests.kernels.pools import assert_near, filled
 

@@ -7,7 +7,7 @@ import torch
 
 from kernels.paged_decode import paged_decode_torch
 from kernels.paged_prefill import paged_prefill, paged_prefill_torch
-from tests.kernels.interpreter import end_process, interpreted  # noqa: F401
+from tests.kernels.interpreter import interpreted
 from tests.kernels.pairs import named, pairwise
 from tests.kernels.pools import assert_near, filled
 

@@ -7,7 +7,7 @@ import torch
 
 from kernels.kv_blocks import KVBlocks, decode, dynamic_scale, encode
 from kernels.store_kv import store_kv, store_kv_torch
-from tests.kernels.interpreter import end_process, interpreted  # noqa: F401
+from tests.kernels.interpreter import interpreted
 from tests.kernels.pairs import named, pairwise
 from tests.kernels.pools import empty_blocks
 
