@@ -17,7 +17,8 @@ def copy_kernel(pool, sources, destinations, num_copies, side_words, block_words
     """Program (side, j): words WORDS · j … of every copy, one copy after the other.
 
     So the order holds without any program waiting for another: what one copy writes and a later one
-    reads is the same words of two blocks, the same program's, the same thread's.
+    reads is the same words of two blocks, so the same program's. The barrier makes it hold between
+    the threads of a program, and the launch has one stage: no load runs ahead of a store.
     """
     words = tl.program_id(1).to(tl.int64) * WORDS + tl.arange(0, WORDS)
     within = words < block_words
@@ -27,6 +28,7 @@ def copy_kernel(pool, sources, destinations, num_copies, side_words, block_words
         destination = tl.load(destinations + i).to(tl.int64)
         data = tl.load(base + source * block_words, mask=within)
         tl.store(base + destination * block_words, data, mask=within)
+        tl.debug_barrier()
 
 
 @triton.jit
@@ -81,6 +83,7 @@ def copy_launch(pool: torch.Tensor, sources: torch.Tensor, destinations: torch.T
             "block_words": block_words,
             "WORDS": _WORDS,
         },
+        num_stages=1,
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest.importorskip("torch")
+
 from tests.kernels.interpreter import end_process
 
 
