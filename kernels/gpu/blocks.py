@@ -32,8 +32,8 @@ def copy_kernel(pool, sources, destinations, num_copies, side_words, block_words
 
 
 @triton.jit
-def move_kernel(pool, block_ids, outside, num_ids, side_words, block_words,
-                GATHER: tl.constexpr, WORDS: tl.constexpr):  # fmt: skip
+def gather_kernel(pool, block_ids, outside, num_ids, side_words, block_words,
+                  WORDS: tl.constexpr):  # fmt: skip
     """Program (i, j): words WORDS · j … of block block_ids[i], on both sides."""
     row = tl.program_id(0).to(tl.int64)
     words = tl.program_id(1).to(tl.int64) * WORDS + tl.arange(0, WORDS)
@@ -43,10 +43,21 @@ def move_kernel(pool, block_ids, outside, num_ids, side_words, block_words,
     for side in range(2):
         inside = pool + side * side_words + block * block_words + words
         beside = outside + (side * num_ids + row) * block_words + words
-        if GATHER:
-            tl.store(beside, tl.load(inside, mask=in_pool, other=0), mask=within)
-        else:
-            tl.store(inside, tl.load(beside, mask=within), mask=in_pool)
+        tl.store(beside, tl.load(inside, mask=in_pool, other=0), mask=within)
+
+
+@triton.jit
+def scatter_kernel(pool, block_ids, outside, num_ids, side_words, block_words,
+                   WORDS: tl.constexpr):  # fmt: skip
+    """The other way."""
+    row = tl.program_id(0).to(tl.int64)
+    words = tl.program_id(1).to(tl.int64) * WORDS + tl.arange(0, WORDS)
+    block = tl.load(block_ids + row).to(tl.int64)
+    in_pool = tl.where(words < block_words, block, -1) >= 0
+    for side in range(2):
+        inside = pool + side * side_words + block * block_words + words
+        beside = outside + (side * num_ids + row) * block_words + words
+        tl.store(inside, tl.load(beside, mask=in_pool), mask=in_pool)
 
 
 def copy(pool: torch.Tensor, sources: torch.Tensor, destinations: torch.Tensor) -> None:
@@ -93,7 +104,7 @@ def move_launch(
     words = as_words(pool)
     _, _, block_words = words.shape
     return Launch(
-        move_kernel,
+        gather_kernel if gather else scatter_kernel,
         (len(block_ids), -(-block_words // _WORDS)),
         {
             "pool": words,
@@ -102,7 +113,6 @@ def move_launch(
             "num_ids": len(block_ids),
             "side_words": words.stride(0),
             "block_words": block_words,
-            "GATHER": gather,
             "WORDS": _WORDS,
         },
     )

@@ -37,7 +37,14 @@ def check(form: str, rows: list[dict]) -> None:
     kernels = {row["kernel"] for row in rows}
     expected = {"split_kernel", "prefill_kernel", "store_kernel"}
     if form == "native":
-        expected |= {"combine_kernel", "rotate_kernel", "norm_kernel", "copy_kernel", "move_kernel"}
+        expected |= {
+            "combine_kernel",
+            "rotate_kernel",
+            "norm_kernel",
+            "copy_kernel",
+            "gather_kernel",
+            "scatter_kernel",
+        }
     assert kernels == expected
     assert {(row["kernel"], row["capability"]) for row in rows} == {
         (kernel, capability) for kernel in kernels for capability in SHARED_BYTES
