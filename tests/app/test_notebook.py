@@ -216,3 +216,8 @@ def test_a_note_loads_no_image(text: str) -> None:
 
     assert images(files.safe(text)) == 0
     assert images("![x](https://evil.example/x.png)") == 1  # the parser knows one when it sees one
+
+
+def test_a_price_is_no_formula_and_a_formula_is() -> None:
+    assert files.safe("$5 and $6, `$1` too") == "\\$5 and \\$6, `$1` too"
+    assert files.safe("$a + b$") == "$a + b$"

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,28 @@ def test_static_names_cannot_leave_the_folder(app: App) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("path", "home"), [("/a/b", "../"), ("/serving/x/", "../../"), ("/x/y/z?q=1", "../../")]
+)
+def test_a_nested_address_leads_home(app: App, path: str, home: str) -> None:
+    """Below it none of Streamlit's own scripts would be found, and the page would stay blank."""
+    assert _led(app, path) == (302, home)
+
+
+@pytest.mark.parametrize("path", ["/", "/serving", "/api/health", "/_stcore/health"])
+def test_what_is_there_stays_where_it_is(app: App, path: str) -> None:
+    assert _led(app, path) == (200, None)
+
+
+def _led(app: App, path: str) -> tuple[int, str | None]:
+    """What a browser that goes there is answered, and where it is sent."""
+    connection = HTTPConnection(app.url.removeprefix("http://"), timeout=20)
+    connection.request("GET", path, headers={"Accept": "text/html"})
+    answer = connection.getresponse()
+    connection.close()
+    return answer.status, answer.getheader("location")
+
+
 def test_torch_is_installed_and_not_loaded(app: App) -> None:
     time.sleep(2)  # the warm imports are done by then
     assert app.health()["torch_installed"]

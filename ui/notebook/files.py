@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 
@@ -10,6 +11,8 @@ from quiz.errors import QuizError
 from quiz.progress import Note, Progress, document, notes, read
 
 SCHEMA = "kv-scope-notebook/1"
+_CODE = re.compile(r"(`+[^`]*`+)")
+_PRICE = re.compile(r"\$\d")
 
 
 def as_json(known: Progress) -> str:
@@ -29,12 +32,16 @@ def read_notes(text: str) -> tuple[Note, ...]:
 
 
 def safe(markdown: str) -> str:
-    """Markdown that loads nothing: an image becomes a link to it. Markup is not drawn anyway.
+    """Markdown that loads nothing: an image becomes a link to it. Markup is not drawn anyway. Where
+    a dollar stands before a digit, dollars are money.
 
     An image is an exclamation mark and a bracket, and there is no other way to write one; with a
     space of no width between them they are a mark and a link, inside code as well as outside.
     """
-    return markdown.replace("![", "!\u200b[")
+    quiet = markdown.replace("![", "!\u200b[")
+    parts = _CODE.split(quiet)  # a price is no formula; in code it stays as it is
+    parts[::2] = [part.replace("$", "\\$") if _PRICE.search(part) else part for part in parts[::2]]
+    return "".join(parts)
 
 
 def found(every: Iterable[Note], text: str, page: str, tags: Iterable[str]) -> list[Note]:

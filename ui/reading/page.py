@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 
 import streamlit as st
 
@@ -15,6 +16,7 @@ from ui.kit.address import Address, sort
 from ui.lesson import Lesson
 from ui.reading import charts, document, run_card, values, way
 
+_SOURCES = re.compile(r"\bsources?\b|\bof the texts\b")
 PRESENT_KEY, READ_KEY = "kv-reading-present", "kv-reading"
 
 
@@ -105,6 +107,8 @@ def _about(name: str) -> str:
             f'<a href="{one.name}" target="_self">{html.escape(one.title)}</a>' for one in needs
         ]
         said += f" Builds on {' and '.join(links)}."
+    if any(_SOURCES.search(words) for words in lesson.load(name).sections.values()):
+        said += ' The sources are <a href="references?at=credited" target="_self">two texts</a>.'
     return f'<p class="kv-small">{said}</p>'
 
 
