@@ -110,11 +110,15 @@ class FairQueue:
             del self._num_turns[client], self._served[client]
         self._call()
 
+    def _rank(self, client: str) -> tuple[float, int]:
+        """Tokens that it has been served, and of equals its requests in the engine."""
+        return self._served[client], self._num_turns[client] - len(self._waiting[client])
+
     def _call(self) -> None:
         """Let in who is next, as long as there is room. Whoever is next and needs more of it than
         there is holds up the others: else a request for many answers would never come in."""
         while self._waiting:
-            client = min(self._waiting, key=lambda name: self._served[name])
+            client = min(self._waiting, key=self._rank)
             turn = self._waiting[client][0]
             if turn.num_places > self._num_free:
                 return
