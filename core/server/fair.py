@@ -71,7 +71,7 @@ class FairQueue:
         """Turns for requests of one client, in their order: all of them, or none.
 
         requests: of each the sequences it runs (at most `num_places`) and its prompt's tokens.
-        Raises Busy if so many may not wait.
+        Raises Busy if so many may not wait; where nobody waits yet, any number may.
         """
         if self.num_waiting and self.num_waiting + len(requests) > self.max_waiting:
             raise Busy(

@@ -95,17 +95,18 @@ class EngineHost:
 
     def submit_live(self, spec: RequestSpec, outbox: Outbox) -> Future[str]:
         """A request for the live engine. Raises Busy; the future: ScenarioError, RequestError."""
-
-        def submit(live: LiveEngine) -> str:
-            self._num_coming -= 1
-            return live.submit(spec, outbox)
-
         with self._wake:
             here = self._num_coming + (self._live.num_run_readers if self._live else 0)
             if here >= self.limits.max_live:
                 raise Busy(f"{here} live requests are here; ask again in 2 s", 2)
             self._num_coming += 1
-        return self._submit(submit, outbox)
+        done = self._submit(lambda live: live.submit(spec, outbox), outbox)
+        done.add_done_callback(self._came)
+        return done
+
+    def _came(self, done: Future[str]) -> None:
+        with self._wake:
+            self._num_coming -= 1
 
     def submit_tokens(self, spec: RequestSpec, outbox: Outbox, asked_at: float) -> Future[str]:
         """The same for a reader of tokens alone, which has its turn (see `turns`)."""
@@ -115,6 +116,8 @@ class EngineHost:
         done: Future[str] = Future()
 
         def command() -> None:
+            if not done.set_running_or_notify_cancel():
+                return  # whoever asked has gone meanwhile
             try:
                 if self._live is None:
                     raise KVScopeError(f"the engine failed: {self.problem}")

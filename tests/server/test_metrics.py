@@ -153,14 +153,16 @@ def test_preemptions_and_who_waits(small: Served) -> None:
     before = read(small)
     prompts = [[10 * i + j for j in range(8)] for i in range(3)]
     waiting: set[str] = set()
-    for _ in ask(small, prompts, 60, stream=True):
+    for i, _ in enumerate(ask(small, prompts, 45, stream=True)):
+        if i % 6:
+            continue
         now = read(small)
         waiting |= {n for n, value in now.items() if "waiting_by_reason" in n and value}
         total = sum(value for n, value in now.items() if "waiting_by_reason" in n)
         assert now["num_requests_waiting"] == total
     new = read(small).since(before)
     assert new["num_preemptions_total"] >= 1
-    assert new["generation_tokens_total"] == 180, "what is computed again is not sampled again"
+    assert new["generation_tokens_total"] == 135, "what is computed again is not sampled again"
     assert new["time_to_first_token_seconds_count"] == 3
     assert new["prefix_cache_queries_total"] == 24, "a resume is no query"
     assert any("no_free_blocks" in name for name in waiting)

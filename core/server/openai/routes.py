@@ -54,8 +54,8 @@ def openai_routes(host: EngineHost) -> list[Route]:
     async def completions(request: Request) -> Response:
         runner, settings = ready_runner(host), host.settings.scenario
         data = jsonio.loads(await read_body(request, host.limits))
-        most = min(host.limits.max_prompts, host.limits.max_waiting)
-        body = CompletionBody.parse(data, settings, runner.source["model"], most)
+        model_id, most = runner.source["model"], host.limits.max_prompts
+        body = CompletionBody.parse(data, settings, model_id, most)
         specs = await asyncio.to_thread(body.specs, runner.tokenizer)
         writer = CompletionWriter(body, specs, runner.tokenizer)
         return answer(request, runner, specs, body.params, writer)
