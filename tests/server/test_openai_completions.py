@@ -83,7 +83,9 @@ def test_a_stream_says_the_same_in_pieces(api: Any) -> None:
         assert [p.finish_reason for p in parts if p.finish_reason] == [choice.finish_reason]
         for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
             joined = [entry for part in parts for entry in getattr(part.logprobs, name)]
-            assert joined == getattr(choice.logprobs, name), name
+            # Another batch may round the last bit otherwise.
+            near = [pytest.approx(e, abs=1e-4) if e else e for e in getattr(choice.logprobs, name)]
+            assert joined == (near if "logprobs" in name else getattr(choice.logprobs, name)), name
 
 
 def test_usage_comes_last_in_a_stream_that_asks_for_it(api: Any) -> None:
@@ -255,9 +257,7 @@ REFUSED: list[tuple[dict[str, Any], str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("change", "param", "words"), REFUSED, ids=[str(r[0])[:60] for r in REFUSED]
-)
+@pytest.mark.parametrize(("change", "param", "words"), REFUSED, ids=lambda value: str(value)[:40])
 def test_what_is_refused_is_400_and_names_the_parameter(
     api: Any, change: dict[str, Any], param: str | None, words: str
 ) -> None:
