@@ -57,8 +57,10 @@ def test_tokens_served_are_equal_whatever_the_lengths() -> None:
     def test() -> None:
         chance = random.Random(3)
         queue = FairQueue(4, 100_000)
-        sizes = {"short": 5, "long": 80}
-        turns = {name: queue.book(name, [(1, size)] * 3000) for name, size in sizes.items()}
+        sizes = {"short": (10, 5), "long": (10, 80), "read": (60, 1)}  # prompts and outputs
+        turns = {
+            name: queue.book(name, [(1, prompt)] * 2000) for name, (prompt, _) in sizes.items()
+        }
         served: Counter[str] = Counter()
         for _ in range(2000):
             inside = [
@@ -68,10 +70,12 @@ def test_tokens_served_are_equal_whatever_the_lengths() -> None:
                 if turn.admitted and not turn.ended
             ]
             name, turn = chance.choice(inside)
-            turn.end(sizes[name])
-            served[name] += int((1 + OUTPUT_WEIGHT) * sizes[name])
+            prompt, outputs = sizes[name]
+            turn.end(outputs)
+            served[name] += int(prompt + OUTPUT_WEIGHT * outputs)
             turns[name] = [t for t in turns[name] if not t.ended]
         assert served["short"] == pytest.approx(served["long"], rel=0.05)
+        assert served["read"] == pytest.approx(served["long"], rel=0.05)
 
     checked(test)
 
