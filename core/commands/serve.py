@@ -52,6 +52,15 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--step-timeout", type=positive, default=60, help="seconds after which a step hangs"
     )
+    parser.add_argument(
+        "--max-waiting", type=positive, default=512, help="requests of /v1 that may wait"
+    )
+    parser.add_argument(
+        "--drain-timeout",
+        type=positive,
+        default=30,
+        help="seconds that what runs may go on after SIGTERM",
+    )
     parser.add_argument("--nice", type=int, default=0, help="give way to other processes (0 … 19)")
     parser.add_argument(
         "--until-stdin-closes", action="store_true", help="end when standard input does"
@@ -93,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
         max_behind=args.max_behind,
         send_s=args.send_timeout,
         stall_s=args.step_timeout,
+        max_waiting=args.max_waiting,
+        drain_s=args.drain_timeout,
     )
     if args.until_stdin_closes:
         threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()

@@ -25,6 +25,12 @@ def available_memory_bytes(device: torch.device) -> int | None:
         return None
 
 
+def device_memory() -> dict[str, int]:
+    """Bytes of the present CUDA device: total, free to every process, allocated by tensors here."""
+    free, total = torch.cuda.mem_get_info()
+    return {"total": total, "free": free, "allocated": torch.cuda.memory_allocated()}
+
+
 def _mem_available() -> int | None:
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():

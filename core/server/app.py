@@ -1,14 +1,18 @@
 """HTTP of the engine process. Every route asks for the token.
 
-GET  /health    state, source, load; 503 while it cannot serve
+GET  /health    state, source, load; 503 once it can serve no more
+GET  /ready     200 while it takes requests, else 503: not yet, or no more
+GET  /metrics   for Prometheus (see core/server/metrics.py)
 GET  /models    the model that is loaded, with its geometry
 POST /live      a request for the shared engine → NDJSON (see core/server/ndjson.py)
 POST /scenario  a scenario of its own → NDJSON
+/v1/…           OpenAI's interface to the shared engine (see core/server/openai)
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import time
 from collections.abc import AsyncIterator
@@ -22,13 +26,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from core import jsonio
-from core.errors import InputFileError, KVScopeError, ScenarioError
+from core.errors import KVScopeError, ScenarioError
 from core.record import check_supported
 from core.scenario import Scenario
 from core.server.body import LiveBody
 from core.server.host import EngineHost
+from core.server.http import NO_STORE, TooLargeError, read_body, ready_runner
 from core.server.limits import Busy, Limits, check_scenario
+from core.server.metrics import CONTENT_TYPE
 from core.server.ndjson import RunResponse
+from core.server.openai.errors import ApiError
+from core.server.openai.routes import openai_routes
 from core.server.outbox import Outbox
 from core.version import VERSION
 
@@ -36,24 +44,21 @@ SUBMIT_S = 30.0
 """A live request is looked at between two steps; a longer wait means that the engine hangs."""
 
 
-class TooLargeError(KVScopeError):
-    """A body is larger than the limit."""
-
-
 class BearerAuth:
     """ASGI middleware: 401 without the token. A token of None lets everybody in."""
 
     def __init__(self, app: Any, token: str | None) -> None:
         self._app = app
-        self._expected = None if token is None else b"bearer " + token.encode()
+        self._expected = None if token is None else _digest(b"bearer " + token.encode())
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and self._expected is not None:
             given = dict(scope["headers"]).get(b"authorization", b"")
             scheme, _, rest = given.partition(b" ")
             given = scheme.lower() + b" " + rest.strip()
-            if not hmac.compare_digest(given, self._expected):
-                answer = _error(401, "the token is missing or wrong")
+            # Digests have one length: the time to compare them tells nothing, not even that one.
+            if not hmac.compare_digest(_digest(given), self._expected):
+                answer = _refusal(scope["path"], 401, "the token is missing or wrong")
                 answer.headers["WWW-Authenticate"] = "Bearer"
                 await answer(scope, receive, send)
                 return
@@ -75,16 +80,28 @@ def make_app(host: EngineHost, token: str | None) -> Starlette:
     async def health(request: Request) -> Response:
         status = host.status()
         code = 503 if status["status"] in ("stalled", "failed") else 200
-        return JSONResponse({**status, "version": VERSION, "at": time.time()}, code, _NO_STORE)
+        return JSONResponse({**status, "version": VERSION, "at": time.time()}, code, NO_STORE)
+
+    async def ready(request: Request) -> Response:
+        state = host.state()
+        code = 200 if state in ("ready", "busy") else 503
+        return JSONResponse({"status": state}, code, NO_STORE)
+
+    async def metrics(request: Request) -> Response:
+        if host.metrics is None:
+            raise Busy(f"the engine is {host.state()}", 2, 503)
+        return Response(host.metrics.render(), headers=NO_STORE, media_type=CONTENT_TYPE)
 
     async def models(request: Request) -> Response:
         runner = host.runner
         listed = [] if runner is None else [describe_model(runner)]
-        return JSONResponse({"models": listed}, headers=_NO_STORE)
+        return JSONResponse({"models": listed}, headers=NO_STORE)
 
     async def live(request: Request) -> Response:
-        body = LiveBody.parse(jsonio.loads(await _body(request, limits)), host.settings.scenario)
-        runner = _ready(host)
+        body = LiveBody.parse(
+            jsonio.loads(await read_body(request, limits)), host.settings.scenario
+        )
+        runner = ready_runner(host)
         spec = await asyncio.to_thread(body.spec, runner.tokenizer)
         outbox = Outbox(limits.max_behind)
         submitted = asyncio.wrap_future(host.submit_live(spec, outbox))
@@ -96,8 +113,8 @@ def make_app(host: EngineHost, token: str | None) -> Starlette:
         return _run_response(request, outbox, host, limits)
 
     async def scenario(request: Request) -> Response:
-        asked = Scenario.from_json(await _body(request, limits))
-        runner = _ready(host)
+        asked = Scenario.from_json(await read_body(request, limits))
+        runner = ready_runner(host)
         if asked.model not in (host.settings.scenario.model, runner.source["model"]):
             raise ScenarioError(
                 "model",
@@ -112,9 +129,12 @@ def make_app(host: EngineHost, token: str | None) -> Starlette:
     return Starlette(
         routes=[
             Route("/health", health, methods=["GET"]),
+            Route("/ready", ready, methods=["GET"]),
+            Route("/metrics", metrics, methods=["GET"]),
             Route("/models", models, methods=["GET"]),
             Route("/live", live, methods=["POST"]),
             Route("/scenario", scenario, methods=["POST"]),
+            *openai_routes(host),
         ],
         middleware=[Middleware(BearerAuth, token=token)],
         lifespan=lifespan,
@@ -170,56 +190,31 @@ def _run_response(
     )
 
 
-def _ready(host: EngineHost) -> Any:
-    """The runner. Raises Busy while the engine cannot take anything."""
-    state = host.state()
-    if state in ("ready", "busy") and host.runner is not None:
-        return host.runner
-    raise Busy(f"the engine is {state}", 2 if state == "starting" else 10, 503)
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
-async def _body(request: Request, limits: Limits) -> bytes:
-    """The body, within limits of size and time. Raises TooLargeError, InputFileError."""
-
-    async def read() -> bytes:
-        out = bytearray()
-        async for part in request.stream():
-            out += part
-            if len(out) > limits.max_body_bytes:
-                raise TooLargeError(f"the body is larger than {limits.max_body_bytes:,} bytes")
-        return bytes(out)
-
-    length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > limits.max_body_bytes:
-        raise TooLargeError(
-            f"the body has {int(length):,} bytes; the limit is {limits.max_body_bytes:,}"
-        )
-    try:
-        return await asyncio.wait_for(read(), limits.body_s)
-    except TimeoutError:
-        raise InputFileError(f"the body did not come within {limits.body_s:g} s") from None
-
-
-_NO_STORE = {"Cache-Control": "no-store"}
-
-
-def _error(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"error": message}, status_code=status, headers=_NO_STORE)
+def _refusal(path: str, status: int, message: str) -> JSONResponse:
+    """An error in the shape that clients of the path know."""
+    if path.startswith("/v1/"):
+        return ApiError(status, message).response()
+    return JSONResponse({"error": message}, status_code=status, headers=NO_STORE)
 
 
 async def _not_found(request: Request, exc: Any) -> Response:
-    return _error(exc.status_code, f"there is no {request.method} {request.url.path}")
+    path = request.url.path
+    return _refusal(path, exc.status_code, f"there is no {request.method} {path}")
 
 
 async def _busy(request: Request, exc: Any) -> Response:
-    answer = _error(exc.status, str(exc))
+    answer = _refusal(request.url.path, exc.status, str(exc))
     answer.headers["Retry-After"] = str(exc.retry_after_s)
     return answer
 
 
 async def _too_large(request: Request, exc: Any) -> Response:
-    return _error(413, str(exc))
+    return _refusal(request.url.path, 413, str(exc))
 
 
 async def _refused(request: Request, exc: Any) -> Response:
-    return _error(400, " ".join(str(exc).split()))
+    return _refusal(request.url.path, 400, " ".join(str(exc).split()))

@@ -22,17 +22,21 @@ from typing import Any
 
 from core.engine import Engine
 from core.errors import KVScopeError
+from core.model.memory import device_memory
 from core.model.model_runner import ModelRunner
 from core.scenario import RequestSpec, Scenario
+from core.server.fair import FairQueue
 from core.server.jobs import Job, JobQueue, run_job
 from core.server.limits import Busy, Limits
 from core.server.live import LiveEngine
 from core.server.load import OtherWork, machine_load
+from core.server.metrics import LiveMetrics
 from core.server.outbox import Outbox
 from core.server.settings import ServeSettings
 
 Json = dict[str, Any]
 MAX_LIVE_TURN_S = 5.0
+SPARE_PLACES = 4
 
 _log = logging.getLogger("kv_scope.engine")
 
@@ -47,9 +51,15 @@ class EngineHost:
         self.settings, self.limits = settings, limits
         self._on_fatal = on_fatal
         self.queue = JobQueue(limits.max_queued)
+        # A few more than can run, so that the engine never waits for one to be let in.
+        self.turns = FairQueue(
+            settings.scenario.engine.max_num_seqs + SPARE_PLACES, limits.max_waiting
+        )
+        self.metrics: LiveMetrics | None = None
         self._commands: deque[Callable[[], None]] = deque()
         self._wake = threading.Condition()
         self._stopping = False
+        self._draining = False
         self._live: LiveEngine | None = None
         self._job: Job | None = None
         self._num_coming = 0  # live requests that the engine has not looked at
@@ -72,29 +82,53 @@ class EngineHost:
             self._wake.notify_all()
         self._thread.join(timeout_s)
 
+    def drain(self) -> None:
+        """Take nothing new; what is here goes on (see `idle`)."""
+        self._draining = True
+
+    @property
+    def idle(self) -> bool:
+        """Nothing that was asked of this process is still to be done."""
+        live = self._live
+        num_live = self._num_coming + (0 if live is None else live.num_readers)
+        return not (num_live or len(self.queue) or self._job) and self.turns.idle
+
     def submit_live(self, spec: RequestSpec, outbox: Outbox) -> Future[str]:
         """A request for the live engine. Raises Busy; the future: ScenarioError, RequestError."""
+        with self._wake:
+            here = self._num_coming + (self._live.num_run_readers if self._live else 0)
+            if here >= self.limits.max_live:
+                raise Busy(f"{here} live requests are here; ask again in 2 s", 2)
+            self._num_coming += 1
+        done = self._submit(lambda live: live.submit(spec, outbox), outbox)
+        done.add_done_callback(self._came)
+        return done
+
+    def _came(self, done: Future[str]) -> None:
+        with self._wake:
+            self._num_coming -= 1
+
+    def submit_tokens(self, spec: RequestSpec, outbox: Outbox, asked_at: float) -> Future[str]:
+        """The same for a reader of tokens alone, which has its turn (see `turns`)."""
+        return self._submit(lambda live: live.submit_tokens(spec, outbox, asked_at), outbox)
+
+    def _submit(self, submit: Callable[[LiveEngine], str], outbox: Outbox) -> Future[str]:
         done: Future[str] = Future()
 
-        def submit() -> None:
-            self._num_coming -= 1
+        def command() -> None:
+            if not done.set_running_or_notify_cancel():
+                return  # whoever asked has gone meanwhile
             try:
                 if self._live is None:
                     raise KVScopeError(f"the engine failed: {self.problem}")
-                name = self._live.submit(spec, outbox)
+                name = submit(self._live)
             except Exception as exc:
                 done.set_exception(exc)
                 return
             outbox.on_close = lambda: self.cancel_live(name)
             done.set_result(name)
 
-        with self._wake:
-            here = self._num_coming + (self._live.num_readers if self._live else 0)
-            if here >= self.limits.max_live:
-                raise Busy(f"{here} live requests are here; ask again in 2 s", 2)
-            self._num_coming += 1
-            self._commands.append(submit)
-            self._wake.notify_all()
+        self._command(command)
         return done
 
     def cancel_live(self, name: str) -> None:
@@ -116,7 +150,7 @@ class EngineHost:
 
     def give_up(self, message: str) -> None:
         """The engine's thread hangs: tell all that wait for it. It may be anywhere, so from here
-        nothing of the engine is touched but its readers' boxes."""
+        nothing of the engine is touched but its readers' boxes. From the event loop."""
         live, job = self._live, self._job
         if live is not None:
             live.end_all("timeout", message)
@@ -124,15 +158,18 @@ class EngineHost:
             job.outbox.end("timeout", message)
         for waiting in self.queue.drain():
             waiting.outbox.end("timeout", message)
+        self.turns.refuse(message)
 
     def state(self) -> str:
-        """starting, ready, busy (a scenario has the device), stalled or failed."""
+        """starting, ready, busy (a scenario has the device), draining, stalled or failed."""
         if self.problem is not None:
             return "failed"
         if self._live is None:
             return "starting"
         if self.stalled_s() > self.limits.stall_s:
             return "stalled"
+        if self._draining:
+            return "draining"
         return "ready" if self._job is None else "busy"
 
     def status(self) -> Json:
@@ -180,7 +217,13 @@ class EngineHost:
         self._busy_since = monotonic()
         runner = settings.load()
         _warm_up(runner, settings.scenario)
-        self._live = LiveEngine(runner, settings.scenario, debug=settings.debug)
+        metrics = LiveMetrics(
+            runner.source["model"], settings.scenario.engine, lambda: self.turns.num_waiting
+        )
+        if runner.device.type == "cuda":
+            metrics.add_device_memory(device_memory)
+        self._live = LiveEngine(runner, settings.scenario, metrics, debug=settings.debug)
+        self.metrics = metrics
         self._busy_since = None
         self.runner = runner
 

@@ -14,7 +14,8 @@ class Limits:
 
     max_live, max_queued: live requests that have not ended, and scenarios that wait. max_behind:
     steps that a reader may be behind the engine before its request is ended. stall_s: seconds
-    after which a step counts as hung.
+    after which a step counts as hung. max_waiting: requests of `/v1` that may wait for their turn.
+    max_prompts: of one of them. drain_s: how long what runs may go on after SIGTERM.
     """
 
     max_body_bytes: int = 1 << 20
@@ -29,6 +30,9 @@ class Limits:
     send_s: float = 20.0
     keepalive_s: float = 5.0
     stall_s: float = 60.0
+    max_waiting: int = 512
+    max_prompts: int = 1024
+    drain_s: float = 30.0
 
 
 class Busy(Exception):

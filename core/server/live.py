@@ -7,7 +7,7 @@ engine forgets it.
 from __future__ import annotations
 
 import dataclasses
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 from core.engine import Engine
@@ -18,24 +18,31 @@ from core.report import result_of
 from core.request import Request, Sequence
 from core.scenario import RequestSpec, Scenario
 from core.server.load import NOTICEABLE, OtherWork
+from core.server.metrics import LiveMetrics
 from core.server.outbox import Outbox
+from core.server.tokens import TokenReader
 
 Json = dict[str, Any]
 
 
 @dataclasses.dataclass(slots=True)
 class Reader:
-    """A live request and who waits for it."""
+    """A live request and who waits for it. tokens: who gets its tokens alone; None for a reader of
+    the run."""
 
     request: Request
     outbox: Outbox
+    tokens: TokenReader | None = None
 
 
 class LiveEngine:
     """runner: with a pool of the settings' shape. settings: a scenario without requests."""
 
-    def __init__(self, runner: ModelRunner, settings: Scenario, *, debug: bool = False) -> None:
+    def __init__(
+        self, runner: ModelRunner, settings: Scenario, metrics: LiveMetrics, *, debug: bool = False
+    ) -> None:
         self._runner, self._settings, self._debug = runner, settings, debug
+        self._metrics = metrics
         self._readers: dict[str, Reader] = {}
         self._num_submitted = 0
         self._other_work = OtherWork()
@@ -53,7 +60,13 @@ class LiveEngine:
 
     @property
     def num_readers(self) -> int:
+        """Requests that have not ended."""
         return len(self._readers)
+
+    @property
+    def num_run_readers(self) -> int:
+        """Those of them whose readers get the run."""
+        return sum(reader.tokens is None for reader in list(self._readers.values()))
 
     def counts(self) -> dict[str, int]:
         """Sequences that run, and entries that wait."""
@@ -70,10 +83,8 @@ class LiveEngine:
         Raises ScenarioError, and RequestError for what can never be served.
         """
         engine = self._engine
-        name = f"r{self._num_submitted}"
-        spec = dataclasses.replace(spec, id=name, arrive_step=engine.num_steps)
-        (request,) = engine.add([spec])
-        self._num_submitted += 1
+        request = self._add(spec, monotonic())
+        name = request.id
         header = engine.header()
         size = engine.config.block_size
         # The keys of its own prompt tell which cached blocks hold tokens that it may see.
@@ -83,6 +94,23 @@ class LiveEngine:
         self._readers[name] = Reader(request, outbox)
         outbox.put("header", {"raw": header, "own": name, "first_step": engine.num_steps})
         return name
+
+    def submit_tokens(self, spec: RequestSpec, outbox: Outbox, asked_at: float) -> str:
+        """The same for a reader that gets the tokens alone (see `core.server.tokens`).
+
+        asked_at: when the request came to this process, monotonic seconds.
+        """
+        request = self._add(spec, asked_at)
+        self._readers[request.id] = Reader(request, outbox, TokenReader(request, outbox))
+        return request.id
+
+    def _add(self, spec: RequestSpec, asked_at: float) -> Request:
+        engine = self._engine
+        name = f"r{self._num_submitted}"
+        (request,) = engine.add([dataclasses.replace(spec, id=name, arrive_step=engine.num_steps)])
+        self._num_submitted += 1
+        self._metrics.arrived(request, asked_at)
+        return request
 
     def cancel(self, name: str) -> None:
         """End a request in the next step; nothing if it has ended."""
@@ -97,13 +125,14 @@ class LiveEngine:
     def step(self) -> None:
         """One step, and its record to all readers. Raises what the engine raises."""
         engine = self._engine
-        started = perf_counter()
+        started, began = perf_counter(), monotonic()
         came = {
             r.id: r.prompt_tokens.tolist()
             for r in engine.requests
             if r.spec.arrive_step == engine.num_steps
         }
-        engine.step()
+        grown = engine.step()
+        ended = monotonic()
         self.num_steps += 1
         for record in engine.take_steps():
             if came:
@@ -112,17 +141,27 @@ class LiveEngine:
                 record["timing"]["away_us"] = round(1e6 * self._away_s, 1)
             note_other_work(record, self._other_work)
             record["timing"]["step_us"] = round(1e6 * (perf_counter() - started), 1)
+            self._metrics.step(record, engine.scheduler, engine.kv.usage(), began, ended)
             for reader in self._readers.values():
-                reader.outbox.put("step", record)
+                if reader.tokens is None:
+                    reader.outbox.put("step", record)
+        for name, sequences in _by_request(grown).items():
+            tokens = self._readers[name].tokens
+            if tokens is not None:
+                tokens.take(sequences)
         self._away_s = 0.0
         for reader in self._readers.values():
             if reader.outbox.ended or reader.outbox.closed:  # given up: nobody waits for the rest
                 engine.cancel(reader.request)
         for name in [n for n, reader in self._readers.items() if reader.request.ended]:
             reader = self._readers.pop(name)
-            reader.outbox.end(
-                _end_reason(reader.request), results=results_of(self._runner, reader.request)
-            )
+            self._metrics.ended(name)
+            reason = _end_reason(reader.request)
+            if reader.tokens is None:
+                results = results_of(self._runner, reader.request)
+                reader.outbox.end(reason, results=results)
+            else:
+                reader.outbox.end(reason)
 
     def end_all(self, reason: str, message: str) -> None:
         """Every reader gets this end. From any thread: only their boxes are touched."""
@@ -133,6 +172,7 @@ class LiveEngine:
         """After a failed step: a fresh engine on an empty pool. Raises what the device raises."""
         self.end_all("error", message)
         self._readers.clear()
+        self._metrics.forget()
         config = self._settings.engine
         self._runner.bind(config.num_kv_blocks, config.block_size, self._settings.seed)
         self._engine = self._new_engine()
@@ -156,6 +196,13 @@ def note_other_work(record: Json, other: OtherWork) -> None:
     share = other.share()
     if share is not None and share >= NOTICEABLE:
         record["beside"] = round(share, 2)
+
+
+def _by_request(grown: list[Sequence]) -> dict[str, list[Sequence]]:
+    out: dict[str, list[Sequence]] = {}
+    for seq in grown:
+        out.setdefault(seq.request.id, []).append(seq)
+    return out
 
 
 def _end_reason(request: Request) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
 import socket
 import sys
 from contextlib import suppress
+from time import monotonic
+from types import FrameType
 
 import uvicorn
 
@@ -45,7 +48,7 @@ def serve(settings: ServeSettings, limits: Limits, host: str, port: int, token: 
         timeout_keep_alive=30,
         server_header=False,
     )
-    server = uvicorn.Server(config)
+    server = DrainingServer(config, engine)
     name, bound = listener.getsockname()[:2]
     where = {"url": f"http://{f'[{name}]' if ':' in name else name}:{bound}"}
     print(json.dumps({**where, "token": token} if made_up else where), flush=True)
@@ -54,6 +57,34 @@ def serve(settings: ServeSettings, limits: Limits, host: str, port: int, token: 
         print(f"error: {engine.problem}", file=sys.stderr, flush=True)
         return FAILED
     return 0
+
+
+class DrainingServer(uvicorn.Server):
+    """SIGTERM: take nothing new, finish what is here within `drain_s`, then end with exit code 0.
+
+    A second SIGTERM, and SIGINT, end it at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, engine: EngineHost) -> None:
+        super().__init__(config)
+        self._engine = engine
+        self._until: float | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if sig == signal.SIGTERM and self._until is None:
+            self._until = monotonic() + self._engine.limits.drain_s
+            self._engine.drain()
+        else:
+            super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._until is not None and not self.should_exit:
+            late = monotonic() > self._until
+            if late:
+                allowed_s = self._engine.limits.drain_s
+                self._engine.give_up(f"the server is stopping; {allowed_s:g} s were not enough")
+            self.should_exit = late or self._engine.idle
+        return await super().on_tick(counter)
 
 
 def listen(host: str, port: int, limits: Limits) -> socket.socket:

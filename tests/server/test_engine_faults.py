@@ -268,10 +268,10 @@ def cable(port: int) -> Iterator[tuple[int, threading.Event]]:
         while True:
             try:
                 data = source.recv(65536)
-                if cut.is_set():
-                    continue
                 if not data:
                     return
+                if cut.is_set():
+                    continue
                 target.sendall(data)
             except OSError:
                 return
