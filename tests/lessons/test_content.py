@@ -217,9 +217,9 @@ def test_the_gauge_of_ease_tells_easy_from_hard() -> None:
 
 
 def test_the_report_has_a_line_a_lesson() -> None:
-    from scripts import lesson_report
+    from ui.reading import report
 
-    lines = lesson_report.lines()
+    lines = report.lines()
     assert [line.split()[0] for line in lines[1:]] == [
         place.name for place in nav.COURSE if place.reads
     ]

@@ -1,4 +1,4 @@
-"""Length and reading level of the lessons: python -m scripts.lesson_report"""
+"""Length and reading level of the lessons: python -m ui.reading.report"""
 
 from __future__ import annotations
 
