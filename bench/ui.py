@@ -51,7 +51,7 @@ PICTURES = {
     "block pool": ("block_pool", ".kv .cell"),
     "block pool, 4,096 blocks": (PLAYER, MAP),
     "batching": ("batching", ".kv.gantt .picture .stay"),
-    "kv sizing": ("kv_sizing", ".kv.sizing .mem .bar *"),
+    "kv sizing": ("kv_sizing", ".kv.sizing .mem .barbox"),
     "quiz": ("quiz", ".quiz .q"),
 }
 """Page → where it is, and what is there once its own picture is."""
