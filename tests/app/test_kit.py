@@ -21,13 +21,13 @@ LESSONS = sorted((Path(__file__).parents[2] / "lessons").glob("*.md"))
 @pytest.mark.parametrize("file", LESSONS, ids=lambda file: file.stem)
 def test_every_term_in_a_lesson_has_a_definition(file: Path) -> None:
     for term in glossary.terms(file.read_text("utf-8")):
-        assert term in glossary.definitions(), term
+        assert term in glossary.by_form(), term
 
 
 def test_definitions_are_sentences_and_no_form_means_two_things() -> None:
     forms = [form for term in glossary.entries() for form in (term.name, *term.also)]
     assert len({*forms}) == len(forms)
-    for meaning in glossary.definitions().values():
+    for meaning in (term.meaning for term in glossary.entries()):
         assert meaning[0].isupper() and meaning.endswith(".") and len(meaning) < 240
 
 
@@ -56,7 +56,8 @@ def test_a_term_is_marked_with_its_definition() -> None:
 
 
 def test_a_definition_is_text_and_not_markup(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glossary, "definitions", lambda: {"a": "less <than> so"})
+    term = glossary.Term("a", "a", (), "", "less <than> so")
+    monkeypatch.setattr(glossary, "by_form", lambda: {"a": term})
     assert "less &#60;than&#62; so" in glossary.marked("[[a]]")
     shown = html.unescape(glossary.hover("Little's law", ("*a* _b_ :red[c] $d$ {e} &amp;",)))
     assert "Little's law" in shown and "*a* _b_ :red[c] $d$ {e} &amp;" in shown

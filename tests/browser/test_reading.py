@@ -79,6 +79,18 @@ def test_a_figure_shows_its_derivation_on_focus_and_escape_puts_it_away(
     assert said.is_visible()
 
 
+def test_a_term_leads_to_its_place_among_all_terms(page: Any, app: App) -> None:
+    _open(page, app, "tiers")
+    page.evaluate("window.kept = true")
+    term = page.locator(".kv-term", has_text="offloading").first
+    term.hover()
+    at_rest(term.locator(".kv-def"))
+    term.get_by_text("Among all terms").click()  # the pointer goes to it, and the words stay
+    page.wait_for_url(re.compile(r"course\?view=terms&term=offloading"))
+    page.locator(".term.open dt", has_text="offloading").wait_for()
+    assert page.evaluate("window.kept"), "and nothing was loaded anew"
+
+
 def test_contents_lead_to_a_part_and_the_address_keeps_it(page: Any, app: App) -> None:
     _open(page, app, "tiers")
     assert 50 <= page.evaluate(MEASURE) <= 74

@@ -65,12 +65,6 @@ def by_form() -> dict[str, Term]:
     return {form: term for term in entries() for form in (term.name, *term.also)}
 
 
-@cache
-def definitions() -> dict[str, str]:
-    """Every term, and every other form of it, with its definition."""
-    return {form: term.meaning for form, term in by_form().items()}
-
-
 def terms(markdown: str) -> list[str]:
     """The terms that a text names, in order."""
     return [found.group(1).strip() for found in _TERM.finditer(markdown)]
@@ -85,14 +79,21 @@ def _as_text(said: str) -> str:
     return said.translate(_SIGNS)
 
 
-def hover(shown: str, said: tuple[str, ...], kind: str = "kv-term") -> str:
+def hover(shown: str, said: tuple[str, ...], kind: str = "kv-term", more: str = "") -> str:
     """Text with something to say on hover and focus, as HTML. said: a thought a line; both are
-    text and not markup."""
+    text and not markup. more: HTML behind it."""
     lines = "<br>".join(map(_as_text, said))
     return (
         f'<span class="{kind}" tabindex="0">{_as_text(shown)}'
-        f'<span class="kv-def" role="tooltip">{lines}</span></span>'
+        f'<span class="kv-def" role="tooltip">{lines}{more}</span></span>'
     )
+
+
+def _listed(term: Term) -> str:
+    """The way to where the term stands among all others, with the page that teaches it. Out of the
+    order of Tab, which would stop twice at every term: by keyboard the map leads there."""
+    address = f"course?view=terms&amp;term={term.slug}"
+    return f' <a href="{address}" target="_self" tabindex="-1">Among all terms</a>'
 
 
 def marked(markdown: str) -> str:
@@ -104,6 +105,7 @@ def marked(markdown: str) -> str:
 
     def element(found: re.Match[str]) -> str:
         term, shown = found.group(1).strip(), (found.group(2) or found.group(1)).strip()
-        return hover(shown, (definitions()[term],))
+        known = by_form()[term]
+        return hover(shown, (known.meaning,), more=_listed(known))
 
     return _TERM.sub(element, markdown)
