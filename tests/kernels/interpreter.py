@@ -12,8 +12,11 @@ import importlib
 import importlib.util
 import multiprocessing
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from tests.conftest import absent
@@ -31,6 +34,24 @@ def _one_thread() -> None:
     torch.set_num_threads(1)  # tensors of a few kilobytes
 
 
+@contextmanager
+def _surroundings() -> Iterator[None]:
+    """What the process inherits, which the first submission starts: the interpreter, and nothing of
+    this one's main module, which it would run again. A page that was tested before may stand there.
+    """
+    before, main = os.environ.get("TRITON_INTERPRET"), sys.modules["__main__"]
+    os.environ["TRITON_INTERPRET"] = "1"
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        if before is None:
+            del os.environ["TRITON_INTERPRET"]
+        else:
+            os.environ["TRITON_INTERPRET"] = before
+
+
 def require_triton() -> None:
     for package in ("torch", "triton"):
         if importlib.util.find_spec(package) is None:
@@ -43,15 +64,8 @@ def interpreted(body: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(body)
     def test(**arguments: Any) -> None:
         require_triton()
-        before = os.environ.get("TRITON_INTERPRET")
-        os.environ["TRITON_INTERPRET"] = "1"  # inherited by the process, which the first one starts
-        try:
+        with _surroundings():
             future = _process().submit(_run, body.__module__, body.__name__, arguments)
-        finally:
-            if before is None:
-                del os.environ["TRITON_INTERPRET"]
-            else:
-                os.environ["TRITON_INTERPRET"] = before
         future.result()
 
     return test
