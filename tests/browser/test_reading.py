@@ -91,6 +91,21 @@ def test_a_term_leads_to_its_place_among_all_terms(page: Any, app: App) -> None:
     assert page.evaluate("window.kept"), "and nothing was loaded anew"
 
 
+def test_a_part_that_is_drawn_late_is_there_on_a_projector(page: Any, app: App) -> None:
+    page.goto(f"{app.url}/failures?present=1")
+    page.locator(f"{SECTION} h2").first.wait_for()
+    page.evaluate(
+        """() => {
+          const there = document.querySelector("[data-kv-on]");
+          const anew = there.cloneNode(true);
+          anew.removeAttribute("data-kv-on");
+          there.replaceWith(anew);
+        }"""
+    )
+    page.locator(f"{SECTION} h2").first.wait_for()
+    assert page.locator(SECTION).count() == 1
+
+
 def test_contents_lead_to_a_part_and_the_address_keeps_it(page: Any, app: App) -> None:
     _open(page, app, "tiers")
     assert 50 <= page.evaluate(MEASURE) <= 74

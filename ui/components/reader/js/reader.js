@@ -21,11 +21,17 @@ export class Reader {
     window.addEventListener("keydown", (event) => this.key(event), { capture: true, signal });
     document.addEventListener("click", (event) => this.click(event), { capture: true, signal });
     document.addEventListener("scroll", () => this.scrolled(), { capture: true, passive: true, signal });
+    // On a projector only the marked part is there. The text may be drawn after this, or drawn anew.
+    this.seen = new MutationObserver(() => {
+      const there = this.data?.present ? this.section(this.at) : null;
+      if (there && !there.hasAttribute("data-kv-on")) this.show();
+    });
+    this.seen.observe(document.body, { childList: true, subtree: true });
   }
 
   dispose() {
     this.stop.abort();
-    this.seen?.disconnect();
+    this.seen.disconnect();
     clearTimeout(this.timer);
     clearTimeout(this.late);
   }
