@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil
-from typing import Literal
+from typing import Any, Literal
+
+from core.kv_spec import KVDtype, KVSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,8 @@ class EngineConfig:
     Sizes are in blocks (`num_blocks`), tokens (`block_size`, `max_num_batched_tokens`,
     `max_model_len`, `long_prefill_token_threshold`) and sequences (`max_num_seqs`).
     `watermark` is a share of the pool, 0 … 1, that admission leaves free while anything runs.
+    `kv_dtype` is what the cache stores (`core.kv_spec`); `measure_kv_error` compares what was
+    stored with what was to be, and tells it in every step's record.
     """
 
     num_blocks: int = 16
@@ -33,7 +37,8 @@ class EngineConfig:
     preemption: Literal["recompute"] = "recompute"
     watermark: float = 0.0
     kv_cache: bool = True
-    kv_dtype: Literal["model"] = "model"
+    kv_dtype: KVDtype = "model"
+    measure_kv_error: bool = False
 
     @property
     def watermark_blocks(self) -> int:
@@ -44,6 +49,21 @@ class EngineConfig:
     def num_kv_blocks(self) -> int:
         """Blocks that a KV store needs: one that nobody uses, where nothing is kept."""
         return self.num_blocks if self.kv_cache else 1
+
+    @property
+    def kv_pool(self) -> dict[str, Any]:
+        """What a runner's `bind` needs to make the pool."""
+        return {
+            "num_blocks": self.num_kv_blocks,
+            "block_size": self.block_size,
+            "kv_dtype": self.kv_dtype,
+            "measure_kv_error": self.measure_kv_error,
+        }
+
+    @property
+    def kv_spec(self) -> KVSpec:
+        """What the cache stores, read. Raises ScenarioError."""
+        return KVSpec.of(self.kv_dtype)
 
     def tokens_at_most(self, num_prompt_tokens: int, max_tokens: int) -> int:
         """min(P + max_tokens, max_model_len): tokens of a sequence when it must end."""

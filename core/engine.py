@@ -204,6 +204,9 @@ class Engine:
             work = self.runner.step_work
             if work is not None:
                 extras["work"] = work
+            kv_error = self.runner.take_kv_error()
+            if kv_error:
+                extras["kv_error"] = kv_error
             if any(output.candidates):
                 extras["candidates"] = {
                     item.seq.id: [list(candidate) for candidate in candidates]
@@ -343,6 +346,7 @@ class Engine:
             eos_token_ids=sorted(self.runner.eos_token_ids),
             kv_bytes_per_token=self.runner.kv_bytes_per_token,
             kv_cache_bytes=self.runner.kv_cache_bytes,
+            kv_format=self.runner.kv_format,
             sliding_window=self.runner.sliding_window,
         )
 

@@ -81,7 +81,13 @@ class LLM:
         self._empty = _first_settings(model, seed, settings)  # before the weights are loaded
         config = self._empty.engine
         self.runner = ModelRunner(
-            model, dtype, device, config.num_kv_blocks, config.block_size, threads, seed, weights
+            model,
+            dtype,
+            device,
+            threads=threads,
+            seed=seed,
+            weights=weights,
+            **config.kv_pool,
         )
         if "max_model_len" not in engine:
             most = config.num_blocks * config.block_size
@@ -112,7 +118,7 @@ class LLM:
 
     def reset(self) -> None:
         """A fresh engine: empty pool, empty prefix cache, step 0. What still ran is forgotten."""
-        self.runner.bind(self.config.num_kv_blocks, self.config.block_size, self._empty.seed)
+        self.runner.bind(**self.config.kv_pool, seed=self._empty.seed)
         self.engine = self._new_engine()
         self._streams.clear()
 

@@ -56,11 +56,10 @@ def record(
         scenario.model,
         dtype,
         device,
-        engine_config.num_kv_blocks,
-        engine_config.block_size,
-        threads,
-        scenario.seed,
-        weights,
+        threads=threads,
+        seed=scenario.seed,
+        weights=weights,
+        **engine_config.kv_pool,
     )
     _warm_up(runner, scenario)
     run = Engine(scenario, runner, label="RECORDED", debug=debug).run_to_end()
@@ -75,7 +74,7 @@ def _warm_up(runner: ModelRunner, scenario: Scenario) -> None:
     )
     request = RequestSpec(id="warm-up", prompt_tokens=(0,), max_tokens=2, ignore_eos=True)
     Engine(Scenario(engine=config, requests=(request,)), runner, trace=False).finish()
-    runner.bind(config.num_kv_blocks, config.block_size, scenario.seed)
+    runner.bind(**scenario.engine.kv_pool, seed=scenario.seed)
 
 
 def verify_tokens(run: Run) -> None:

@@ -119,6 +119,11 @@ class Runner(Protocol):
         ...
 
     @property
+    def kv_format(self) -> dict[str, Any] | None:
+        """What the layers of a quantised cache store; None if they store the model's numbers."""
+        ...
+
+    @property
     def sliding_window(self) -> int | None:
         """W if every layer sees only the last W tokens, the newest included; None: all tokens."""
         ...
@@ -131,6 +136,10 @@ class Runner(Protocol):
     @property
     def step_work(self) -> dict[str, int] | None:
         """FLOPs and bytes moved by the last `execute`, from shapes; None without a model."""
+        ...
+
+    def take_kv_error(self) -> dict[str, list[list[float]]] | None:
+        """What storing K and V has cost since the last call; None if it is not measured."""
         ...
 
     def tokenize(self, text: str) -> list[int]:
@@ -196,6 +205,10 @@ class ScriptedRunner:
         return None
 
     @property
+    def kv_format(self) -> dict[str, Any] | None:
+        return None
+
+    @property
     def sliding_window(self) -> int | None:
         return self._window
 
@@ -205,6 +218,9 @@ class ScriptedRunner:
 
     @property
     def step_work(self) -> dict[str, int] | None:
+        return None
+
+    def take_kv_error(self) -> dict[str, list[list[float]]] | None:
         return None
 
     def tokenize(self, text: str) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -259,6 +260,8 @@ def _check_rules(scenario: Scenario) -> None:
             f"{engine.max_num_batched_tokens} is less than max_model_len "
             f"({engine.max_model_len}): without a KV cache a step computes a sequence whole",
         )
+    if engine.kv_spec.quantised and not engine.kv_cache:
+        raise ScenarioError("engine.kv_dtype", "without a KV cache nothing is stored: set model")
     _check_steps(scenario.requests)
     earlier: dict[str, RequestSpec] = {}
     for i, request in enumerate(scenario.requests):
@@ -392,8 +395,4 @@ def _check_beams(scenario: Scenario, request: RequestSpec, path: str) -> None:
 
 
 def _is_unicode(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return re.search("[\ud800-\udfff]", text) is None

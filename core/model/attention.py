@@ -103,8 +103,9 @@ class AttentionCore:
         """Several tokens of one sequence, at any offset. Writes into context, [m, n_q, d].
 
         query: [m, n_q, d], scaled. key_value: [m, 2 · n_kv, d]. With nothing computed before, the
-        keys are the m just made; otherwise the L in view are read back through the block table,
-        those just written among them. Tile by tile of queries: keys after the tile are not scored.
+        keys are the m just made, unless the cache rounds them; otherwise the L in view are read
+        back through the block table, those just written among them. Tile by tile of queries: keys
+        after the tile are not scored.
         """
         m, length = len(query), chunk.num_keys
         if chunk.block_index is None:

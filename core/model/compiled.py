@@ -11,6 +11,7 @@ Only for bfloat16 on a CPU that has AVX512-BF16; `compiled_kernels` says where.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -88,12 +89,9 @@ class CompiledLayer:
         qkv = kernels.linear(normed, self.qkv)
         heads = qkv.view(len(x), -1, attention.head_dim)
         clock.lap(LINEAR)
-        pool = store.blocks[attention.layer]
-        kernels.rotate_and_store(
-            heads, *angles, inputs.slot_mapping, pool, self.head_norm, self.eps
-        )
+        self._rotate_and_store(heads, angles, inputs, store)
         clock.lap(OTHER)
-        context = self._attend(heads, inputs, store, pool)
+        context = self._attend(heads, inputs, store)
         clock.lap(ATTENTION)
         kernels.add_linear(x, context.view(len(x), -1), self.out)
         clock.lap(LINEAR)
@@ -102,11 +100,34 @@ class CompiledLayer:
         kernels.add_linear(x, kernels.swiglu(normed, self.gate_up), self.down)
         clock.lap(LINEAR)
 
-    def _attend(
-        self, heads: torch.Tensor, inputs: StepInputs, store: KVStore, pool: torch.Tensor
-    ) -> torch.Tensor:
+    def _rotate_and_store(
+        self,
+        heads: torch.Tensor,
+        angles: tuple[torch.Tensor, torch.Tensor],
+        inputs: StepInputs,
+        store: KVStore,
+    ) -> None:
+        """heads: [T, n_q + 2 · n_kv, d]; queries and keys are turned in place."""
+        attention, norm = self.attention, (self.head_norm, self.eps)
+        pool = store.blocks[attention.layer]
+        if store.quantised(attention.layer):
+            nowhere = torch.full_like(inputs.slot_mapping, -1)
+            self.kernels.rotate_and_store(
+                heads, *angles, nowhere, _no_pool(attention.n_kv, attention.head_dim), *norm
+            )
+            store.write(attention.layer, heads[:, attention.n_q :], inputs.slot_index)
+            return
+        self.kernels.rotate_and_store(heads, *angles, inputs.slot_mapping, pool, *norm)
+        if store.measures_error:
+            store.measure(attention.layer, heads[:, attention.n_q :], inputs.slot_index)
+
+    def _attend(self, heads: torch.Tensor, inputs: StepInputs, store: KVStore) -> torch.Tensor:
         """heads: [T, n_q + 2 · n_kv, d], turned. Returns [T, n_q, d]."""
         attention = self.attention
+        if store.quantised(attention.layer):
+            query = heads[:, : attention.n_q] * attention.scale
+            return attention.attend(query, heads[:, attention.n_q :], inputs, store)
+        pool = store.blocks[attention.layer]
         view = inputs.attention[attention.window]
         context = heads.new_empty(len(heads), attention.n_q, attention.head_dim)
         if view.decodes is not None:
@@ -131,3 +152,9 @@ class CompiledLayer:
                 context,
             )
         return context
+
+
+@cache
+def _no_pool(n_kv: int, d: int) -> torch.Tensor:
+    """A pool of one slot that nothing is written to: keys are turned, and stored elsewhere."""
+    return torch.zeros(2, 1, n_kv, 1, d, dtype=torch.bfloat16)

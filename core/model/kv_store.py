@@ -16,9 +16,16 @@ from dataclasses import dataclass
 
 import torch
 
+from core.errors import ScenarioError
+from core.kv_spec import MODEL, KVSpec
 from core.model.config import ModelConfig
 from core.model.errors import MemoryBudgetError
+from core.model.kv_error import KVError
+from core.model.kv_scales import STORED, LayerScales
 from core.model.memory import available_memory_bytes
+from kernels.kv_blocks import KVBlocks, decode
+
+_PLAIN = KVSpec()
 
 _MARGIN = 256 << 20
 """Bytes left free beside the pool, for activations and the rest of the process."""
@@ -55,9 +62,16 @@ class KVStore:
     """The KV pool of all layers.
 
     blocks: one tensor per layer, [2, num_blocks, n_kv_heads, block_size, head_dim]; index 0 is K,
-    1 is V. Slot s is token s mod block_size of block s // block_size.
+    1 is V. Slot s is token s mod block_size of block s // block_size. A quantised layer's hold
+    codes, int8 or float8_e4m3fn, or uint8 [..., head_dim / 2] for int4: see `core.model.kv_scales`
+    for their scales, and `kernels.kv_blocks` for what codes mean.
 
-    Raises MemoryBudgetError if the pool does not fit the memory that is available.
+    spec: what is stored, the dtype by default. amax: [layers, 2, n_kv_heads] float32, the largest
+    magnitudes of K and V in a calibration; needed for scales that are calibrated by a text.
+    measure_error: compare what was stored with what was to be (see `take_error`).
+
+    Raises MemoryBudgetError if the pool does not fit the memory that is available, ScenarioError
+    for a spec that names layers which the model has not.
     """
 
     def __init__(
@@ -67,62 +81,172 @@ class KVStore:
         block_size: int,
         dtype: torch.dtype,
         device: torch.device,
+        spec: KVSpec = _PLAIN,
+        amax: torch.Tensor | None = None,
+        measure_error: bool = False,
     ) -> None:
         if num_blocks < 1 or block_size < 1:
             raise ValueError(f"a pool needs blocks: num_blocks {num_blocks}, size {block_size}")
         self.num_blocks = num_blocks
         self.block_size = block_size
         self.dtype = dtype
+        self.spec = spec
+        self.forms = spec.of_layers(config.num_hidden_layers)
         self.n_kv_heads, self.head_dim = config.num_key_value_heads, config.head_dim
+        if "int4" in self.forms and self.head_dim % 2:
+            raise ScenarioError(
+                "engine.kv_dtype", f"int4 packs two numbers in a byte: head_dim {self.head_dim} "
+                "is odd"
+            )  # fmt: skip
         self.layout = KVLayout(num_blocks, block_size, self.n_kv_heads)
-        shape = (2, num_blocks, config.num_key_value_heads, block_size, config.head_dim)
-        token_bytes = 2 * config.num_key_value_heads * config.head_dim * dtype.itemsize
-        num_bytes = config.num_hidden_layers * num_blocks * block_size * token_bytes
-        _check_fits(num_bytes, num_blocks, block_size, device)
+        _check_fits(self._planned_bytes(), num_blocks, block_size, device)
         # Zeros, not uninitialised memory: padded reads meet slots that were never written, and a
         # masked probability of 0 times a stray NaN would be NaN.
-        self.blocks = [
-            torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.num_hidden_layers)
+        shape = (2, num_blocks, self.n_kv_heads, block_size, self.head_dim)
+        self.scales = [
+            None
+            if form == MODEL
+            else LayerScales(spec, form, shape[:-1], device, None if amax is None else amax[layer])
+            for layer, form in enumerate(self.forms)
         ]
-        # The same memory, seen as the vectors that are written and as the rows that are read.
-        self._vectors = [layer.view(-1, self.head_dim) for layer in self.blocks]
-        self._rows = [layer.view(-1, block_size * self.head_dim) for layer in self.blocks]
-        self._gathered = self._rows[0].new_empty(0, block_size * self.head_dim)
+        self.blocks = [
+            torch.zeros(
+                (*shape[:-1], shape[-1] // 2) if form == "int4" else shape,
+                dtype=STORED.get(form, dtype),
+                device=device,
+            )
+            for form in self.forms
+        ]
+        # The same memory, seen as the vectors that are written and as the rows that are read. torch
+        # cannot index fp8; its bytes are bytes.
+        movable = [_movable(layer) for layer in self.blocks]
+        self._vectors = [layer.view(-1, layer.shape[-1]) for layer in movable]
+        self._rows = [layer.view(-1, block_size * layer.shape[-1]) for layer in movable]
+        self._gathered: dict[tuple[torch.dtype, int], torch.Tensor] = {}
+        self._error = KVError(shape, device) if measure_error else None
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the pool, all layers, K and V; without what a read gathers for one layer."""
-        return sum(layer.nbytes for layer in self.blocks)
+        """Bytes of the pool, all layers, K and V, and all scales; without what a read gathers for
+        one layer."""
+        scales = sum(0 if one is None else one.num_bytes for one in self.scales)
+        return sum(layer.nbytes for layer in self.blocks) + scales
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes of one token's K and V, all layers, the scales that it brings along included."""
+        return sum(self.token_bytes(layer) for layer in range(len(self.forms)))
+
+    def token_bytes(self, layer: int) -> int:
+        """The same of one layer."""
+        return self.spec.token_bytes(
+            self.forms[layer], self.n_kv_heads, self.head_dim, self.dtype.itemsize
+        )
+
+    def _planned_bytes(self) -> int:
+        fixed = self.spec.fixed_bytes(self.forms, self.n_kv_heads)
+        return self.num_blocks * self.block_size * self.bytes_per_token + fixed
+
+    @property
+    def reads_back(self) -> bool:
+        """Whether a prompt's own keys are read from the blocks too, instead of at hand: where they
+        are rounded, a token must see the same keys however its prompt was cut."""
+        return self.spec.quantised
+
+    def quantised(self, layer: int) -> bool:
+        """Whether a layer stores codes."""
+        return self.scales[layer] is not None
+
+    @property
+    def measures_error(self) -> bool:
+        """Whether what is stored is compared with what was to be."""
+        return self._error is not None
+
+    def dynamic(self, layer: int) -> bool:
+        """Whether a layer's scales are written with each token."""
+        scales = self.scales[layer]
+        return scales is not None and scales.dynamic
+
+    def kv_blocks(self, layer: int) -> KVBlocks:
+        """A layer's K and V, and their scales, as the kernels take them: views."""
+        key, value = self.blocks[layer]
+        scales = self.scales[layer]
+        if scales is None:
+            return KVBlocks(key, value)
+        return KVBlocks(key, value, *scales.by_slot())
 
     def write(self, layer: int, key_value: torch.Tensor, slot_index: torch.Tensor) -> None:
         """Store K and V of W tokens, [W, 2 · n_kv_heads, head_dim]: K heads, then V heads.
 
         slot_index: `KVLayout.slot_index` of their slots.
         """
-        self._vectors[layer].index_copy_(0, slot_index, key_value.reshape(-1, self.head_dim))
+        scales = self.scales[layer]
+        if scales is None:
+            stored = key_value.reshape(-1, self.head_dim)
+        else:
+            stored = _movable(scales.encode(key_value, slot_index)).flatten(0, 1)
+        self._vectors[layer].index_copy_(0, slot_index, stored)
+        self.measure(layer, key_value, slot_index)
+
+    def measure(self, layer: int, key_value: torch.Tensor, slot_index: torch.Tensor) -> None:
+        """Compare what lies in the slots with what was to be stored, if errors are measured.
+
+        `write` does it; a kernel that writes by itself is to be followed by it.
+        """
+        if self._error is None:
+            return
+        vectors = self._vectors[layer].index_select(0, slot_index)
+        scales = self.scales[layer]
+        if scales is not None:
+            stored = vectors.view(self.blocks[layer].dtype).view(*key_value.shape[:2], -1)
+            vectors = decode(stored, scales.of_slots(slot_index, len(key_value)))
+        self._error.add(layer, vectors.view(key_value.shape), key_value)
+
+    def take_error(self) -> dict[str, list[list[float]]] | None:
+        """What was measured since the last call (`KVError`); None if nothing is."""
+        return None if self._error is None else self._error.take()
 
     def read(self, layer: int, block_index: torch.Tensor, num_sequences: int) -> torch.Tensor:
-        """K and V of whole blocks in the order of the tables.
+        """K and V of whole blocks in the order of the tables, as numbers in the store's dtype.
 
         block_index: `KVLayout.block_index` of the tables of that many sequences. Returns
         [2, B, n_kv_heads, n · block_size, head_dim], in one piece, which the next read overwrites.
         """
-        count = len(block_index)
-        if self._gathered.shape[0] < count:
-            self._gathered = self._rows[layer].new_empty(count, self._rows[layer].shape[1])
         # index_select of whole rows: 4 to 8 times as fast on a CPU as indexing with a tensor. Into
         # the same memory every time: it is in the cache already, 1.7 times as fast again.
-        rows = torch.index_select(self._rows[layer], 0, block_index, out=self._gathered[:count])
-        return rows.view(2, num_sequences, self.n_kv_heads, -1, self.head_dim)
+        out = self._room(self._rows[layer], len(block_index))
+        rows = torch.index_select(self._rows[layer], 0, block_index, out=out)
+        shape = (2, num_sequences, self.n_kv_heads, -1)
+        scales = self.scales[layer]
+        if scales is None:
+            return rows.view(*shape, self.head_dim)
+        stored = rows.view(self.blocks[layer].dtype).view(len(rows), self.block_size, -1)
+        numbers = decode(stored, scales.of_blocks(block_index, num_sequences))
+        return numbers.to(self.dtype).view(*shape, self.head_dim)
+
+    def _room(self, rows: torch.Tensor, count: int) -> torch.Tensor:
+        """Memory for `count` gathered rows, kept for the next read."""
+        kind = rows.dtype, rows.shape[1]
+        room = self._gathered.get(kind)
+        if room is None or len(room) < count:
+            room = self._gathered[kind] = rows.new_empty(count, rows.shape[1])
+        return room[:count]
 
     def copy(self, copies: Iterable[tuple[int, int]]) -> None:
-        """Copy whole blocks, source to destination, in the given order.
+        """Copy whole blocks, source to destination, in the given order, scales with their codes.
 
         The order matters: one copy's destination may be the next one's source.
         """
         for src, dst in copies:
-            for layer in self.blocks:
+            for layer, scales in zip(self.blocks, self.scales, strict=True):
                 layer[:, dst].copy_(layer[:, src])
+                if scales is not None:
+                    scales.copy(src, dst)
+
+
+def _movable(stored: torch.Tensor) -> torch.Tensor:
+    """Codes as bytes, other numbers as they are."""
+    return stored.view(torch.uint8) if stored.itemsize == 1 else stored
 
 
 def _check_fits(num_bytes: int, num_blocks: int, block_size: int, device: torch.device) -> None:

@@ -16,11 +16,13 @@ from typing import Any
 
 import torch
 
+from core.kv_spec import MODEL, KVDtype, KVSpec
 from core.model import calibrate
 from core.model.cache import load_path, weights_sha256
 from core.model.config import ModelConfig
 from core.model.device import check_weights, device_name, pick_device, pick_dtype, processor_name
 from core.model.errors import ModelError
+from core.model.kv_calibration import kv_amax
 from core.model.kv_store import KVStore
 from core.model.loader import load_llama
 from core.model.step_clock import OTHER, step_clock
@@ -40,12 +42,14 @@ class ModelRunner:
     dtype: "float32" or "bfloat16", of weights and KV alike; None: bfloat16. device: "cpu", "cuda",
     or None for the best at hand. num_blocks, block_size: the KV pool. threads: CPU threads, None
     leaves torch's choice. seed: the scenario's. weights: "int8" for the layers' matrices in 8 bits,
-    None for all weights in the dtype.
+    None for all weights in the dtype. kv_dtype: what the KV cache stores (`core.kv_spec`), if not
+    numbers of the dtype. measure_kv_error: see `KVStore`.
 
     `bind` gives it another pool on the same weights. After each `execute`, `step_timing` and
     `step_work` say how long the step took and what it had to do.
 
-    Raises ModelNotFound, ModelFileError, ModelConfigError, MemoryBudgetError: all ModelError.
+    Raises ModelNotFound, ModelFileError, ModelConfigError, MemoryBudgetError, all ModelError, and
+    ScenarioError for a kv_dtype that the model cannot have.
     """
 
     def __init__(
@@ -58,6 +62,8 @@ class ModelRunner:
         threads: int | None = None,
         seed: int = 0,
         weights: str | None = None,
+        kv_dtype: KVDtype = MODEL,
+        measure_kv_error: bool = False,
     ) -> None:
         check_weights(weights)
         directory = load_path(model)
@@ -84,30 +90,73 @@ class ModelRunner:
         if ceilings is not None:
             self._source["ceilings"] = ceilings
         self._clock = step_clock(self.device)
-        self._work = WorkCounter(self.config, dtype_name, linear=weights)
+        self._dtype_name = dtype_name
+        self._kv_amax: torch.Tensor | None = None
         self._step_timing: dict[str, float] = {}
         self._step_work: dict[str, int] | None = None
-        self.bind(num_blocks, block_size, seed)
+        self.bind(num_blocks, block_size, seed, kv_dtype, measure_kv_error)
 
-    def bind(self, num_blocks: int, block_size: int, seed: int = 0) -> None:
+    def bind(
+        self,
+        num_blocks: int,
+        block_size: int,
+        seed: int = 0,
+        kv_dtype: KVDtype = MODEL,
+        measure_kv_error: bool = False,
+    ) -> None:
         """An empty pool of another shape, and another scenario's seed, on the same weights."""
         self.store: KVStore | None = None  # the old pool goes before the new one is taken
-        self.store = KVStore(self.config, num_blocks, block_size, self.dtype, self.device)
-        self.seed = seed
+        self._take(self._new_store(num_blocks, block_size, kv_dtype, measure_kv_error), seed)
 
     @contextmanager
-    def lent(self, num_blocks: int, block_size: int, seed: int = 0) -> Iterator[None]:
+    def lent(
+        self,
+        num_blocks: int,
+        block_size: int,
+        seed: int = 0,
+        kv_dtype: KVDtype = MODEL,
+        measure_kv_error: bool = False,
+    ) -> Iterator[None]:
         """Another pool and seed for a while; the present pool comes back with all it holds.
 
         Raises MemoryBudgetError if both do not fit; then nothing has changed.
         """
-        kept = self.store, self.seed
-        self.store = KVStore(self.config, num_blocks, block_size, self.dtype, self.device)
-        self.seed = seed
+        kept = self._pool, self.seed
+        self._take(self._new_store(num_blocks, block_size, kv_dtype, measure_kv_error), seed)
         try:
             yield
         finally:
-            self.store, self.seed = kept
+            self._take(*kept)
+
+    def _new_store(
+        self, num_blocks: int, block_size: int, kv_dtype: KVDtype, measure_error: bool
+    ) -> KVStore:
+        spec = KVSpec.of(kv_dtype)
+        spec.of_layers(self.config.num_hidden_layers)  # refused before a text is computed
+        if spec.calibration == "text" and self._kv_amax is None:
+            self._kv_amax = kv_amax(self.model, self.tokenizer, self.dtype, self.device)
+        return KVStore(
+            self.config,
+            num_blocks,
+            block_size,
+            self.dtype,
+            self.device,
+            spec,
+            self._kv_amax,
+            measure_error,
+        )
+
+    def _take(self, store: KVStore, seed: int) -> None:
+        """Work with this pool and seed from now on."""
+        self.store, self.seed = store, seed
+        num_layers = self.config.num_hidden_layers
+        weights = self._source["weights"]
+        self._work = WorkCounter(
+            self.config,
+            self._dtype_name,
+            linear=weights if weights != self._dtype_name else None,
+            kv_layers=[store.token_bytes(layer) for layer in range(num_layers)],
+        )
 
     @property
     def config(self) -> ModelConfig:
@@ -135,8 +184,23 @@ class ModelRunner:
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Bytes of one token's K and V, all layers, in the cache's dtype."""
-        return self.config.kv_bytes_per_token(self._source["dtype"])
+        """Bytes of one token's K and V, all layers, as the cache stores them, with the scales that
+        a token brings along."""
+        return self._pool.bytes_per_token
+
+    @property
+    def kv_format(self) -> dict[str, Any] | None:
+        """What each layer stores: `layers`, a form for each; `scale` and `calibration`, see
+        `core.kv_spec`; `scale_bytes`, of all fixed scales. None if nothing is quantised."""
+        store = self._pool
+        if not store.spec.quantised:
+            return None
+        return {
+            "layers": list(store.forms),
+            "scale": store.spec.scale,
+            "calibration": store.spec.calibration,
+            "scale_bytes": store.spec.fixed_bytes(store.forms, store.n_kv_heads),
+        }
 
     @property
     def kv_cache_bytes(self) -> int:
@@ -158,6 +222,11 @@ class ModelRunner:
         """Of the last `execute`; see `core.model.work`. Extra logits of judged prompts are left
         out: they belong to sampling."""
         return self._step_work
+
+    def take_kv_error(self) -> dict[str, list[list[float]]] | None:
+        """What storing K and V has cost since the last call (`core.model.kv_error`); None if it is
+        not measured."""
+        return self._pool.take_error()
 
     def tokenize(self, text: str) -> list[int]:
         """Ids of the raw text: no template; a BOS only if the tokenizer adds one."""
@@ -182,7 +251,12 @@ class ModelRunner:
             return StepOutput([])
         self._check_token_ids(batch.scheduled)
         inputs = build_step_inputs(
-            batch.scheduled, self._pool.layout, self.dtype, self.device, self.config.layer_windows
+            batch.scheduled,
+            self._pool.layout,
+            self.dtype,
+            self.device,
+            self.config.layer_windows,
+            self._pool.reads_back,
         )
         clock.lap(OTHER)
         hidden_states = self.model.forward(inputs, self._pool, clock)

@@ -48,9 +48,9 @@ class PrefillChunk:
     """A sequence that computes several tokens, m of them, or its very first: rows start … end − 1.
 
     It reads L keys, the last of them its own m. block_index: where they lie (see `KVLayout`); None
-    if nothing was computed before: they are at hand then. mask [m, L], in the model's dtype, added
-    to the scores: 0 for a key that the query sees, −∞ for any other; None if each query sees all
-    keys up to its own position.
+    if nothing was computed before: they are at hand then, unless the cache rounds them. mask [m,
+    L], in the model's dtype, added to the scores: 0 for a key that the query sees, −∞ for any
+    other; None if each query sees all keys up to its own position.
     """
 
     start: int
@@ -148,11 +148,13 @@ def build_step_inputs(
     dtype: torch.dtype,
     device: torch.device,
     windows: Iterable[int | None] = (None,),
+    reads_back: bool = False,
 ) -> StepInputs:
     """Lay the scheduled tokens of a step end to end.
 
-    layout: of the KV pool. windows: those that the model's layers have. IndexError if a block table
-    is too short, or if a token is to be written where the block was given back.
+    layout: of the KV pool. windows: those that the model's layers have. reads_back: read a prompt's
+    own keys from the blocks too (`KVStore.reads_back`). IndexError if a block table is too short,
+    or if a token is to be written where the block was given back.
     """
     token_ids: list[int] = []
     positions: list[int] = []
@@ -188,7 +190,7 @@ def build_step_inputs(
         attention={
             window: AttentionInputs(
                 _decode_batch(decoding, window, layout, dtype, device) if decoding else None,
-                [_prefill_chunk(s, window, layout, dtype, device) for s in others],
+                [_prefill_chunk(s, window, layout, dtype, device, reads_back) for s in others],
             )
             for window in set(windows)
         },
@@ -216,6 +218,7 @@ def _prefill_chunk(
     layout: KVLayout,
     dtype: torch.dtype,
     device: torch.device,
+    reads_back: bool,
 ) -> PrefillChunk:
     """Query i of the chunk stands at num_computed_tokens + i, and sees the keys up to there."""
     start, end, first = span.start, span.end, span.num_computed_tokens
@@ -224,7 +227,7 @@ def _prefill_chunk(
     first_block = _first_key(first, window) // block_size
     first_key = first_block * block_size
     block_index = None
-    if first > 0:
+    if first > 0 or reads_back:
         blocks = _in_view(span, first_block, span.seq_len, block_size)
         table = torch.tensor([blocks], dtype=torch.int64, device=device)
         block_index = layout.block_index(table)

@@ -31,7 +31,7 @@ them once each: no kernel here reads a shared prefix once for all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 
 from core.model.config import DTYPE_BYTES, ModelConfig
@@ -101,14 +101,20 @@ class StepWork:
 class WorkCounter:
     """Counts steps of one model; what does not change from step to step is computed once.
 
-    dtype: of activations, norms and the KV cache. linear: of the layers' matrices, lm_head: of the
-    logits' matrix; by default the same. "int8" counts one float32 scale a row beside the numbers.
+    dtype: of activations and norms. linear: of the layers' matrices, lm_head: of the logits'
+    matrix; by default the same. "int8" counts one float32 scale a row beside the numbers.
+    kv_layers: bytes of one token's K and V in each layer, by default of that dtype.
 
     Raises ModelConfigError for an unknown dtype.
     """
 
     def __init__(
-        self, config: ModelConfig, dtype: str, linear: str | None = None, lm_head: str | None = None
+        self,
+        config: ModelConfig,
+        dtype: str,
+        linear: str | None = None,
+        lm_head: str | None = None,
+        kv_layers: Sequence[int] | None = None,
     ) -> None:
         self.config = config
         self._kv_token = config.kv_bytes_per_token(dtype)
@@ -118,8 +124,13 @@ class WorkCounter:
         layers = config.num_hidden_layers
         self._linear_flops = 2 * layers * sum(rows * columns for rows, columns in matrices)
         self._attention_flops = 4 * config.num_attention_heads * config.head_dim  # of a layer
-        self._kv_layer = self._kv_token // layers
+        if kv_layers is None:
+            kv_layers = [self._kv_token // layers] * layers
+        self._kv_token = sum(kv_layers)
         self._windows = Counter(config.layer_windows)  # window → layers that have it
+        self._kv_windows: Counter[int | None] = Counter()  # window → bytes of a token in these
+        for window, size in zip(config.layer_windows, kv_layers, strict=True):
+            self._kv_windows[window] += size
         self._logits_flops = 2 * h * config.vocab_size
         self._layer_bytes = layers * (
             sum(_matrix_bytes(rows, columns, linear or dtype) for rows, columns in matrices)
@@ -132,21 +143,22 @@ class WorkCounter:
 
     def count(self, sequences: Iterable[SequenceWork]) -> StepWork:
         """The work of one step with these sequences in it."""
-        tokens = rows = layer_keys = layer_read = 0  # the last two summed over layers
+        tokens = rows = layer_keys = kv_read = 0  # the last two summed over layers
         for part in sequences:
             tokens += part.num_scheduled_tokens
             rows += part.samples
             for window, layers in self._windows.items():
                 layer_keys += layers * _keys_seen(part, window)
                 in_view = part.num_computed_tokens
-                layer_read += layers * (in_view if window is None else min(in_view, window - 1))
+                seen = in_view if window is None else min(in_view, window - 1)
+                kv_read += self._kv_windows[window] * seen
         weights = self._layer_bytes + tokens * self._embedding_row if tokens else 0
         return StepWork(
             linear_flops=tokens * self._linear_flops,
             attention_flops=layer_keys * self._attention_flops,
             logits_flops=rows * self._logits_flops,
             weight_bytes=weights + (self._head_bytes if rows else 0),
-            kv_read_bytes=layer_read * self._kv_layer,
+            kv_read_bytes=kv_read,
             kv_write_bytes=tokens * self._kv_token,
             logits_bytes=rows * self._logits_row,
         )

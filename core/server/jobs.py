@@ -97,7 +97,7 @@ def run_job(
     deadline = monotonic() + max_s
     other = OtherWork()
     try:
-        with runner.lent(config.num_kv_blocks, config.block_size, job.scenario.seed):
+        with runner.lent(**config.kv_pool, seed=job.scenario.seed):
             engine = Engine(job.scenario, runner, label="LIVE", debug=debug)
             outbox.put("header", {"raw": engine.header(), "own": None, "first_step": 0})
             requests = list(engine.requests)

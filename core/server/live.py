@@ -174,7 +174,7 @@ class LiveEngine:
         self._readers.clear()
         self._metrics.forget()
         config = self._settings.engine
-        self._runner.bind(config.num_kv_blocks, config.block_size, self._settings.seed)
+        self._runner.bind(**config.kv_pool, seed=self._settings.seed)
         self._engine = self._new_engine()
 
 

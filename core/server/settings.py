@@ -53,11 +53,10 @@ class ServeSettings:
             self.scenario.model,
             self.dtype,
             self.device,
-            engine.num_kv_blocks,
-            engine.block_size,
-            self.threads,
-            self.scenario.seed,
-            self.weights,
+            threads=self.threads,
+            seed=self.scenario.seed,
+            weights=self.weights,
+            **engine.kv_pool,
         )
         longest = min(engine.max_model_len, runner.max_model_len)
         if longest < 2:

@@ -42,8 +42,8 @@ class Run:
     header: scenario with defaults, label, source (device, dtype, model), versions, revision,
     recorded_at, host, prompts (token ids by request), token_text (display text by token id),
     eos_token_ids, kv_bytes_per_token, kv_cache_bytes (what the pool's tensors take; None without a
-    model), sliding_window (tokens that every layer of the model sees; None: all). steps: JSON
-    records. results: by sequence.
+    model), kv_format (what a quantised cache stores; absent otherwise), sliding_window (tokens that
+    every layer of the model sees; None: all). steps: JSON records. results: by sequence.
     """
 
     header: Json
@@ -134,6 +134,7 @@ def make_header(
     eos_token_ids: list[int],
     kv_bytes_per_token: int | None,
     kv_cache_bytes: int | None,
+    kv_format: Json | None,
     sliding_window: int | None,
 ) -> Json:
     """A run's header; says where, when and by which code it was made."""
@@ -154,6 +155,7 @@ def make_header(
         "eos_token_ids": eos_token_ids,
         "kv_bytes_per_token": kv_bytes_per_token,
         "kv_cache_bytes": kv_cache_bytes,
+        **({} if kv_format is None else {"kv_format": kv_format}),
         "sliding_window": sliding_window,
     }
 

@@ -109,7 +109,7 @@ def test_an_engine_size_is_at_least_one(field: str, value: int) -> None:
         ("batching", 1),
         ("policy", "FCFS"),
         ("preemption", "swap"),
-        ("kv_dtype", "fp8"),
+        ("kv_dtype", "fp4"),
         ("chunked_prefill", 1),
         ("chunked_prefill", "true"),
         ("kv_cache", 0),

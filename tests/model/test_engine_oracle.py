@@ -33,9 +33,9 @@ NUM_TOKENS = 8
 def make_llm(smollm, monkeypatch):
     """`LLM`s that share one load of the weights."""
 
-    def from_loaded(model, dtype, device, num_blocks, block_size, threads, seed, weights):
+    def from_loaded(model, dtype, device, *, threads, seed, weights, **pool):
         assert dtype == "float32"
-        smollm.bind(num_blocks, block_size, seed)
+        smollm.bind(**pool, seed=seed)
         return smollm
 
     monkeypatch.setattr("core.llm.ModelRunner", from_loaded)

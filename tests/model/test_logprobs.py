@@ -364,8 +364,8 @@ def test_the_model_confirms_them_within_a_tolerance(recorded):
 @pytest.mark.model
 @pytest.mark.parametrize("chunk", [0, 7])
 def test_smollm_agrees_with_transformers(smollm, smollm_oracle, monkeypatch, chunk):
-    def from_loaded(model, dtype, device, num_blocks, block_size, threads, seed, weights):
-        smollm.bind(num_blocks, block_size, seed)
+    def from_loaded(model, dtype, device, *, threads, seed, weights, **pool):
+        smollm.bind(**pool, seed=seed)
         return smollm
 
     monkeypatch.setattr("core.llm.ModelRunner", from_loaded)
