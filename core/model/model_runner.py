@@ -7,10 +7,10 @@ batch, and everything that lasts is in the KV store.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,26 @@ from core.model.device import check_weights, device_name, pick_device, pick_dtyp
 from core.model.errors import ModelError
 from core.model.kv_store import KVStore
 from core.model.loader import load_llama
-from core.model.step_clock import OTHER, step_clock
+from core.model.step_clock import OTHER, NoClock, StepClock, step_clock
 from core.model.step_inputs import build_step_inputs
-from core.model.step_outputs import build_step_output, has_logits
+from core.model.step_outputs import PendingOutput, has_logits
 from core.model.stop_strings import completes_stop_string
 from core.model.tokenizer import Tokenizer
 from core.model.work import SequenceWork, StepWork, WorkCounter
 from core.request import Sequence
 from core.runner import ScheduledSequence, StepBatch, StepOutput
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchedStep:
+    """A step that the device is computing: what `launch` gives and `collect` takes.
+
+    output, work: None if nothing was scheduled.
+    """
+
+    output: PendingOutput | None
+    work: dict[str, int] | None
+    clock: StepClock
 
 
 class ModelRunner:
@@ -83,7 +95,7 @@ class ModelRunner:
         ceilings = calibration and calibration.ceilings(self._source["weights"])
         if ceilings is not None:
             self._source["ceilings"] = ceilings
-        self._clock = step_clock(self.device)
+        self._clock: StepClock = NoClock()
         self._work = WorkCounter(self.config, dtype_name, linear=weights)
         self._step_timing: dict[str, float] = {}
         self._step_work: dict[str, int] | None = None
@@ -149,14 +161,14 @@ class ModelRunner:
 
     @property
     def step_timing(self) -> dict[str, float]:
-        """Of the last `execute`: `forward_us`, its parts `attention_us`, `linear_us` and
+        """Of the step collected last: `forward_us`, its parts `attention_us`, `linear_us` and
         `other_us`, which sum to it, and `sample_us`."""
         return self._step_timing
 
     @property
     def step_work(self) -> dict[str, int] | None:
-        """Of the last `execute`; see `core.model.work`. Extra logits of judged prompts are left
-        out: they belong to sampling."""
+        """Of the step collected last; see `core.model.work`. Extra logits of judged prompts are
+        left out: they belong to sampling."""
         return self._step_work
 
     def tokenize(self, text: str) -> list[int]:
@@ -171,15 +183,20 @@ class ModelRunner:
             self.tokenizer, seq.tokens, seq.num_prompt_tokens, seq.request.stop_strings
         )
 
-    @torch.inference_mode()
     def execute(self, batch: StepBatch) -> StepOutput:
         """Copy blocks, compute the step, sample, and judge tokens where requests ask for it."""
-        clock = self._clock
-        clock.start()
+        return self.collect(self.launch(batch))
+
+    @torch.inference_mode()
+    def launch(self, batch: StepBatch) -> LaunchedStep:
+        """Begin a step. A GPU is only told what to do: nothing waits for it, unless requests ask
+        for log-probabilities or beams. What is to be known of the sequences is read here: they may
+        change, and further steps be launched, before `collect`."""
         # Copies first: a sequence writes into its own copy of a block, never into the shared one.
+        clock = self._clock = step_clock(self.device)
         self._pool.copy(batch.copies)
         if not batch.scheduled:
-            return StepOutput([])
+            return LaunchedStep(None, None, clock)
         self._check_token_ids(batch.scheduled)
         inputs = build_step_inputs(
             batch.scheduled, self._pool.layout, self.dtype, self.device, self.config.layer_windows
@@ -187,14 +204,22 @@ class ModelRunner:
         clock.lap(OTHER)
         hidden_states = self.model.forward(inputs, self._pool, clock)
         logits = self.compute_logits(hidden_states.index_select(0, inputs.logits_rows))
-        timing = clock.read()
-        computed = time.perf_counter_ns()
-        output = build_step_output(
-            batch.scheduled, logits, hidden_states, self.compute_logits, self.seed
+        clock.end_forward()
+        output = PendingOutput(
+            batch.scheduled, logits, hidden_states, inputs.starts, self.compute_logits, self.seed
         )
-        timing["sample_us"] = (time.perf_counter_ns() - computed) / 1000
-        self._step_timing = timing
-        self._step_work = self._count(batch.scheduled).as_dict()
+        clock.end()
+        return LaunchedStep(output, self._count(batch.scheduled).as_dict(), clock)
+
+    def collect(self, step: LaunchedStep) -> StepOutput:
+        """Wait for a launched step; steps are collected in the order of their launches.
+
+        Sets `step_timing` and `step_work`. Raises FloatingPointError.
+        """
+        if step.output is None:
+            return StepOutput([])
+        output = step.output.read()
+        self._step_timing, self._step_work = step.clock.read(), step.work
         return output
 
     def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ follows torch's documentation and was never run: this project is developed witho
 
 from __future__ import annotations
 
+from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -23,14 +24,18 @@ _NAMES = ("attention_us", "linear_us", "other_us")
 
 
 class StepClock(Protocol):
-    """`start`, then a `lap` at the end of each piece of work, then `read`."""
-
-    def start(self) -> None: ...
+    """One step's: a `lap` at the end of each piece of work, `end_forward`, `end`, then `read`."""
 
     def lap(self, part: int) -> None: ...
 
+    def end_forward(self) -> None:
+        """The logits are there; what comes now is sampling, and laps count no more."""
+        ...
+
+    def end(self) -> None: ...
+
     def read(self) -> dict[str, float]:
-        """Microseconds of each part since `start`, and their sum as `forward_us`."""
+        """Microseconds: `forward_us`, its parts where they were timed, and `sample_us`."""
         ...
 
 
@@ -38,10 +43,8 @@ class CpuClock:
     """The processor's own clock."""
 
     def __init__(self) -> None:
-        self.start()
-
-    def start(self) -> None:
         self._ns = [0, 0, 0]
+        self._forward: dict[str, float] = {}
         self._last = perf_counter_ns()
 
     def lap(self, part: int) -> None:
@@ -49,29 +52,58 @@ class CpuClock:
         self._ns[part] += now - self._last
         self._last = now
 
+    def end_forward(self) -> None:
+        self._forward = _named([ns / 1000 for ns in self._ns])
+        self._computed = perf_counter_ns()
+
+    def end(self) -> None:
+        self._sample_us = (perf_counter_ns() - self._computed) / 1000
+
     def read(self) -> dict[str, float]:
-        return _named([ns / 1000 for ns in self._ns])
+        return {**self._forward, "sample_us": self._sample_us}
+
+
+class WholeCpuClock(CpuClock):
+    """The same without parts: of a graph that is replayed nobody sees the inside."""
+
+    def lap(self, part: int) -> None:
+        super().lap(OTHER)
+
+    def read(self) -> dict[str, float]:
+        return _without_parts(super().read())
 
 
 class CudaClock:
-    """Events in the device's own queue. `read` waits for the last of them."""
+    """Events in the device's own queue. `read` waits for the last of them.
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._laps: list[tuple[int, Any]] = []
+    parts: time each lap. A graph that is replayed has no laps: then the whole is all there is.
+    """
 
-    def start(self) -> None:
-        self._laps = [(OTHER, self._mark())]
+    def __init__(self, device: torch.device, parts: bool = True) -> None:
+        self._device, self._parts = device, parts
+        self._laps: list[tuple[int, Any]] = [(OTHER, self._mark())]
+        self._open = parts
+        self._end: Any = None
 
     def lap(self, part: int) -> None:
-        self._laps.append((part, self._mark()))
+        if self._open:
+            self._laps.append((part, self._mark()))
+
+    def end_forward(self) -> None:
+        self._laps.append((OTHER, self._mark()))
+        self._open = False
+
+    def end(self) -> None:
+        self._end = self._mark()
 
     def read(self) -> dict[str, float]:
         us = [0.0, 0.0, 0.0]
-        self._laps[-1][1].synchronize()
-        for (_, before), (part, after) in zip(self._laps, self._laps[1:], strict=False):
+        self._end.synchronize()
+        for (_, before), (part, after) in pairwise(self._laps):
             us[part] += 1000 * before.elapsed_time(after)  # which is in milliseconds
-        return _named(us)
+        sample_us = 1000 * self._laps[-1][1].elapsed_time(self._end)
+        timing = {**_named(us), "sample_us": sample_us}
+        return timing if self._parts else _without_parts(timing)
 
     def _mark(self) -> Any:
         make: Any = torch.cuda.Event
@@ -80,10 +112,29 @@ class CudaClock:
         return event
 
 
-def step_clock(device: torch.device) -> StepClock:
-    """The clock of a device."""
-    return CudaClock(device) if device.type == "cuda" else CpuClock()
+class NoClock:
+    """Times nothing: for a forward pass that is captured, or done to see what memory it takes."""
+
+    def lap(self, part: int) -> None: ...
+
+    def end_forward(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def read(self) -> dict[str, float]:
+        return {}
+
+
+def step_clock(device: torch.device, parts: bool = True) -> StepClock:
+    """A clock that is started, of a device. parts: whether the parts of the step can be timed."""
+    if device.type == "cuda":
+        return CudaClock(device, parts)
+    return CpuClock() if parts else WholeCpuClock()
 
 
 def _named(us: list[float]) -> dict[str, float]:
     return {"forward_us": sum(us), **dict(zip(_NAMES, us, strict=True))}
+
+
+def _without_parts(timing: dict[str, float]) -> dict[str, float]:
+    return {name: us for name, us in timing.items() if name not in _NAMES}

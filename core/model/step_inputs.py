@@ -117,6 +117,7 @@ class StepInputs:
     token_ids, positions: [T].
     slot_mapping: [T], where to write K and V of each token; −1: nowhere. all_written: no −1 there.
     logits_rows: [L], the last token of each sequence that samples.
+    starts: of each sequence the row of its first token.
     attention: window of a layer → what it reads; None is the window of a layer that sees all.
     layout: of the pool that the slots are in.
     """
@@ -126,6 +127,7 @@ class StepInputs:
     slot_mapping: torch.Tensor
     all_written: bool
     logits_rows: torch.Tensor
+    starts: list[int]
     attention: dict[int | None, AttentionInputs]
     layout: KVLayout
 
@@ -185,6 +187,7 @@ def build_step_inputs(
         slot_mapping=tensor(slots),
         all_written=min(slots) >= 0,
         logits_rows=tensor(logits_rows),
+        starts=[span.start for span in spans],
         attention={
             window: AttentionInputs(
                 _decode_batch(decoding, window, layout, dtype, device) if decoding else None,
