@@ -22,15 +22,21 @@ from core.model.config import ModelConfig
 from core.model.device import check_weights, device_name, pick_device, pick_dtype, processor_name
 from core.model.errors import ModelError
 from core.model.kv_store import KVStore
+from core.model.llama import Llama
 from core.model.loader import load_llama
+from core.model.paged_inputs import PagedInputs
+from core.model.paged_model import PagedLlama
+from core.model.paged_steps import PagedOptions, PagedSteps, PreparedStep
 from core.model.step_clock import OTHER, NoClock, StepClock, step_clock
-from core.model.step_inputs import build_step_inputs
+from core.model.step_inputs import StepInputs, build_step_inputs, late_rows
 from core.model.step_outputs import PendingOutput, has_logits
 from core.model.stop_strings import completes_stop_string
 from core.model.tokenizer import Tokenizer
 from core.model.work import SequenceWork, StepWork, WorkCounter
 from core.request import Sequence
 from core.runner import ScheduledSequence, StepBatch, StepOutput
+from core.sampling.staging import to_device
+from kernels.dispatch import choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,19 @@ class LaunchedStep:
     clock: StepClock
 
 
+@dataclass(frozen=True, slots=True)
+class PlainStep:
+    """A step of a `Llama`, whose numbers are on the device."""
+
+    model: Llama
+    store: KVStore
+    inputs: StepInputs
+
+    def forward(self, clock: StepClock) -> torch.Tensor:
+        """Hidden states [T, h] float32, before the last norm."""
+        return self.model.forward(self.inputs, self.store, clock)
+
+
 class ModelRunner:
     """Implements `core.runner.Runner` with a real model.
 
@@ -52,7 +71,7 @@ class ModelRunner:
     dtype: "float32" or "bfloat16", of weights and KV alike; None: bfloat16. device: "cpu", "cuda",
     or None for the best at hand. num_blocks, block_size: the KV pool. threads: CPU threads, None
     leaves torch's choice. seed: the scenario's. weights: "int8" for the layers' matrices in 8 bits,
-    None for all weights in the dtype.
+    None for all weights in the dtype. paged: of a model that runs by the kernels for GPUs.
 
     `bind` gives it another pool on the same weights. After each `execute`, `step_timing` and
     `step_work` say how long the step took and what it had to do.
@@ -70,6 +89,7 @@ class ModelRunner:
         threads: int | None = None,
         seed: int = 0,
         weights: str | None = None,
+        paged: PagedOptions | None = None,
     ) -> None:
         check_weights(weights)
         directory = load_path(model)
@@ -79,14 +99,22 @@ class ModelRunner:
         self.device = pick_device(device)
         self.dtype = pick_dtype(dtype)
         self.tokenizer = Tokenizer(directory)
-        self.model = load_llama(directory, self.dtype, self.device, weights == "int8")
+        options = paged or PagedOptions()
+        self.model: Llama | PagedLlama = load_llama(
+            directory, self.dtype, self.device, weights == "int8", options.backend
+        )
+        self._paged = (
+            PagedSteps(self.model, self.device, options)
+            if isinstance(self.model, PagedLlama)
+            else None
+        )
         dtype_name = str(self.dtype).removeprefix("torch.")
         self._source: dict[str, Any] = {
             "device": device_name(self.device),
             "processor": processor_name(self.device),
             "dtype": dtype_name,
             "weights": weights or dtype_name,
-            "kernels": "compiled" if self.model.compiled else "torch",
+            "kernels": self._kernels(),
             "model": directory.name,
             "model_sha256": weights_sha256(directory),
         }
@@ -96,6 +124,7 @@ class ModelRunner:
         if ceilings is not None:
             self._source["ceilings"] = ceilings
         self._clock: StepClock = NoClock()
+        self._newest: PendingOutput | None = None  # of the step launched last
         self._work = WorkCounter(self.config, dtype_name, linear=weights)
         self._step_timing: dict[str, float] = {}
         self._step_work: dict[str, int] | None = None
@@ -104,8 +133,12 @@ class ModelRunner:
     def bind(self, num_blocks: int, block_size: int, seed: int = 0) -> None:
         """An empty pool of another shape, and another scenario's seed, on the same weights."""
         self.store: KVStore | None = None  # the old pool goes before the new one is taken
+        if self._paged is not None:
+            self._paged.unbind()  # graphs hold the old pool, too
         self.store = KVStore(self.config, num_blocks, block_size, self.dtype, self.device)
-        self.seed = seed
+        self.seed, self._newest = seed, None
+        if self._paged is not None:
+            self._paged.bind(self.store)
 
     @contextmanager
     def lent(self, num_blocks: int, block_size: int, seed: int = 0) -> Iterator[None]:
@@ -171,6 +204,14 @@ class ModelRunner:
         left out: they belong to sampling."""
         return self._step_work
 
+    def _kernels(self) -> str:
+        """For a run's header: which kernels, and on a GPU why these."""
+        if isinstance(self.model, PagedLlama):
+            return str(self.model.backend)
+        if self.device.type == "cuda":
+            return str(choose(self.device, self.dtype, self.config.head_dim))
+        return "compiled" if self.model.compiled else "torch"
+
     def tokenize(self, text: str) -> list[int]:
         """Ids of the raw text: no template; a BOS only if the tokenizer adds one."""
         return self.tokenizer.encode(text)
@@ -198,15 +239,19 @@ class ModelRunner:
         if not batch.scheduled:
             return LaunchedStep(None, None, clock)
         self._check_token_ids(batch.scheduled)
-        inputs = build_step_inputs(
-            batch.scheduled, self._pool.layout, self.dtype, self.device, self.config.layer_windows
-        )
+        step = self._prepare(batch.scheduled)
+        self._put_late_tokens(batch.scheduled, step.inputs)
         clock.lap(OTHER)
-        hidden_states = self.model.forward(inputs, self._pool, clock)
-        logits = self.compute_logits(hidden_states.index_select(0, inputs.logits_rows))
+        hidden_states = step.forward(clock)
+        logits = self.compute_logits(hidden_states.index_select(0, step.inputs.logits_rows))
         clock.end_forward()
-        output = PendingOutput(
-            batch.scheduled, logits, hidden_states, inputs.starts, self.compute_logits, self.seed
+        output = self._newest = PendingOutput(
+            batch.scheduled,
+            logits,
+            hidden_states,
+            step.inputs.starts,
+            self.compute_logits,
+            self.seed,
         )
         clock.end()
         return LaunchedStep(output, self._count(batch.scheduled).as_dict(), clock)
@@ -226,9 +271,30 @@ class ModelRunner:
         """[L, h] → logits [L, vocab_size], in the model's dtype."""
         return self.model.compute_logits(hidden_states, self._clock)
 
+    def _prepare(self, scheduled: Seq[ScheduledSequence]) -> PlainStep | PreparedStep:
+        if self._paged is not None:
+            return self._paged.prepare(scheduled, self._pool)
+        assert isinstance(self.model, Llama)
+        inputs = build_step_inputs(
+            scheduled, self._pool.layout, self.dtype, self.device, self.config.layer_windows
+        )
+        return PlainStep(self.model, self._pool, inputs)
+
+    def _put_late_tokens(
+        self, scheduled: Seq[ScheduledSequence], inputs: StepInputs | PagedInputs
+    ) -> None:
+        """Fill in what the step before samples, on the device: nobody else may know it yet."""
+        if self._newest is None:
+            return
+        rows, places = late_rows(scheduled, inputs.starts, self._newest.places)
+        if rows:
+            index = to_device([rows, places], torch.int64, self.device)
+            tokens = self._newest.draft.ids.index_select(0, index[1])
+            inputs.token_ids.index_copy_(0, index[0], tokens)
+
     def _count(self, scheduled: Seq[ScheduledSequence]) -> StepWork:
         return self._work.count(
-            SequenceWork(item.num_scheduled_tokens, item.seq.num_computed_tokens, has_logits(item))
+            SequenceWork(item.num_scheduled_tokens, item.start, has_logits(item))
             for item in scheduled
         )
 
@@ -241,8 +307,7 @@ class ModelRunner:
     def _check_token_ids(self, scheduled: Seq[ScheduledSequence]) -> None:
         """Refuse ids outside the vocabulary here: on a GPU they would end the process."""
         for item in scheduled:
-            first = item.seq.num_computed_tokens
-            for token in item.seq.tokens[first : first + item.num_scheduled_tokens]:
+            for token in item.seq.tokens[item.start : item.stop]:
                 if not 0 <= token < self.config.vocab_size:
                     raise ModelError(
                         f"token id {token} is outside the model's vocabulary of "

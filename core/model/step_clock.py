@@ -28,6 +28,10 @@ class StepClock(Protocol):
 
     def lap(self, part: int) -> None: ...
 
+    def whole(self) -> None:
+        """The parts of this step cannot be told apart: nobody sees the inside of a graph."""
+        ...
+
     def end_forward(self) -> None:
         """The logits are there; what comes now is sampling, and laps count no more."""
         ...
@@ -45,6 +49,7 @@ class CpuClock:
     def __init__(self) -> None:
         self._ns = [0, 0, 0]
         self._forward: dict[str, float] = {}
+        self._whole = False
         self._last = perf_counter_ns()
 
     def lap(self, part: int) -> None:
@@ -52,8 +57,11 @@ class CpuClock:
         self._ns[part] += now - self._last
         self._last = now
 
+    def whole(self) -> None:
+        self._whole = True
+
     def end_forward(self) -> None:
-        self._forward = _named([ns / 1000 for ns in self._ns])
+        self._forward = _named([ns / 1000 for ns in self._ns], self._whole)
         self._computed = perf_counter_ns()
 
     def end(self) -> None:
@@ -63,31 +71,21 @@ class CpuClock:
         return {**self._forward, "sample_us": self._sample_us}
 
 
-class WholeCpuClock(CpuClock):
-    """The same without parts: of a graph that is replayed nobody sees the inside."""
-
-    def lap(self, part: int) -> None:
-        super().lap(OTHER)
-
-    def read(self) -> dict[str, float]:
-        return _without_parts(super().read())
-
-
 class CudaClock:
-    """Events in the device's own queue. `read` waits for the last of them.
+    """Events in the device's own queue. `read` waits for the last of them."""
 
-    parts: time each lap. A graph that is replayed has no laps: then the whole is all there is.
-    """
-
-    def __init__(self, device: torch.device, parts: bool = True) -> None:
-        self._device, self._parts = device, parts
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._laps: list[tuple[int, Any]] = [(OTHER, self._mark())]
-        self._open = parts
+        self._open, self._whole = True, False
         self._end: Any = None
 
     def lap(self, part: int) -> None:
         if self._open:
             self._laps.append((part, self._mark()))
+
+    def whole(self) -> None:
+        self._open, self._whole = False, True
 
     def end_forward(self) -> None:
         self._laps.append((OTHER, self._mark()))
@@ -102,8 +100,7 @@ class CudaClock:
         for (_, before), (part, after) in pairwise(self._laps):
             us[part] += 1000 * before.elapsed_time(after)  # which is in milliseconds
         sample_us = 1000 * self._laps[-1][1].elapsed_time(self._end)
-        timing = {**_named(us), "sample_us": sample_us}
-        return timing if self._parts else _without_parts(timing)
+        return {**_named(us, self._whole), "sample_us": sample_us}
 
     def _mark(self) -> Any:
         make: Any = torch.cuda.Event
@@ -117,6 +114,8 @@ class NoClock:
 
     def lap(self, part: int) -> None: ...
 
+    def whole(self) -> None: ...
+
     def end_forward(self) -> None: ...
 
     def end(self) -> None: ...
@@ -125,16 +124,11 @@ class NoClock:
         return {}
 
 
-def step_clock(device: torch.device, parts: bool = True) -> StepClock:
-    """A clock that is started, of a device. parts: whether the parts of the step can be timed."""
-    if device.type == "cuda":
-        return CudaClock(device, parts)
-    return CpuClock() if parts else WholeCpuClock()
+def step_clock(device: torch.device) -> StepClock:
+    """A clock of a device, started."""
+    return CudaClock(device) if device.type == "cuda" else CpuClock()
 
 
-def _named(us: list[float]) -> dict[str, float]:
-    return {"forward_us": sum(us), **dict(zip(_NAMES, us, strict=True))}
-
-
-def _without_parts(timing: dict[str, float]) -> dict[str, float]:
-    return {name: us for name, us in timing.items() if name not in _NAMES}
+def _named(us: list[float], whole: bool) -> dict[str, float]:
+    parts = {} if whole else dict(zip(_NAMES, us, strict=True))
+    return {"forward_us": sum(us), **parts}

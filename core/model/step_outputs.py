@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from itertools import accumulate
 
 import torch
 
@@ -53,6 +54,7 @@ class PendingOutput:
         seed: int,
     ) -> None:
         self._counts = [item.num_samples for item in scheduled]
+        self._ids = [item.seq.id for item in scheduled]
         specs = _sample_specs(scheduled, seed)
         self.draft: Draft = draft(logits, specs)
         self._logprobs = _logprobs(scheduled, logits, specs, self.draft)
@@ -60,6 +62,13 @@ class PendingOutput:
             scheduled, hidden_states, starts, compute_logits, logits.shape[-1]
         )
         self._candidates = _candidates(scheduled, logits)
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Of each sequence that samples one token, by id: where it is among `draft.ids`."""
+        ends = accumulate(self._counts)
+        counted = zip(self._ids, self._counts, ends, strict=True)
+        return {name: end - 1 for name, count, end in counted if count == 1}
 
     def read(self) -> StepOutput:
         """Raises FloatingPointError if the logits are not finite."""
@@ -86,7 +95,7 @@ def _sample_specs(scheduled: Seq[ScheduledSequence], seed: int) -> list[SampleSp
                 temperature=spec.temperature,
                 key=key,
                 index=seq.index + twin,
-                position=seq.num_tokens,
+                position=item.stop,
                 top_k=spec.top_k,
                 top_p=spec.top_p,
                 min_p=spec.min_p,
@@ -157,9 +166,9 @@ def _prompt_logprobs(
     out: list[list[TokenLogprobs]] = []
     for item, row in zip(scheduled, starts, strict=True):
         seq, request = item.seq, item.seq.request
-        first = seq.num_computed_tokens
+        first = item.start
         begin = max(first, len(request.prompt_logprobs))
-        end = min(first + item.num_scheduled_tokens, seq.num_prompt_tokens - 1)
+        end = min(item.stop, seq.num_prompt_tokens - 1)
         judged: list[TokenLogprobs] = []
         if request.spec.prompt_logprobs and begin < end:
             judged = _judge(
