@@ -18,6 +18,7 @@ try:
         claims,
         generate,
         gpus,
+        kv_quality,
         models,
         record,
         replay,
@@ -52,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in (
         *(generate, simulate, record, replay, serve),
-        *(size, calc, claims, models, gpus, calibrate),
+        *(size, calc, claims, models, gpus, calibrate, kv_quality),
     ):
         command.add(commands)
     return top
