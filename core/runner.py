@@ -18,13 +18,14 @@ from core.request import Sequence
 class ScheduledSequence:
     """One sequence's share of a step.
 
-    seq: holds `tokens` (prompt and outputs), `num_computed_tokens` (first position to compute) and
-        `block_table` (already long enough for every slot that this step writes).
+    seq: holds `tokens` (prompt and outputs) and `block_table` (already long enough for every slot
+        that this step writes).
     num_scheduled_tokens: how many tokens to compute, ≥ 1.
     num_samples: tokens to sample from the last position's logits: 0 for an unfinished chunk, 1, or
         n for a request that is about to fork (sequence indexes 0 … n−1).
     num_cached_tokens: tokens taken from the prefix cache in this step (already computed).
     num_candidates: for a beam, how many of the likeliest next tokens to return instead of a sample.
+    start: first position to compute; by default behind the sequence's computed tokens.
     """
 
     seq: Sequence
@@ -32,6 +33,16 @@ class ScheduledSequence:
     num_samples: int
     num_cached_tokens: int = 0
     num_candidates: int = 0
+    start: int = -1
+
+    def __post_init__(self) -> None:
+        if self.start < 0:
+            self.start = self.seq.num_computed_tokens
+
+    @property
+    def stop(self) -> int:
+        """Positions start … stop − 1 are computed; what is sampled then stands at `stop`."""
+        return self.start + self.num_scheduled_tokens
 
 
 @dataclass(slots=True)

@@ -14,7 +14,9 @@ import torch
 
 from core.model.kv_store import KVStore
 from core.model.llama import Llama
-from core.model.step_clock import step_clock
+from core.model.paged_inputs import PagedStep, eager_inputs, keys_per_split
+from core.model.paged_model import PagedLlama
+from core.model.step_clock import NoClock
 from core.model.step_inputs import build_step_inputs
 from core.model.tokenizer import Tokenizer
 from core.request import Request, Sequence
@@ -28,7 +30,7 @@ _BLOCK_SIZE = 16
 
 @torch.inference_mode()
 def kv_amax(
-    model: Llama, tokenizer: Tokenizer, dtype: torch.dtype, device: torch.device
+    model: Llama | PagedLlama, tokenizer: Tokenizer, dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
     """[layers, 2, n_kv_heads] float32: max |K| and max |V| of each head over the text."""
     limit = min(MAX_TOKENS, model.config.max_position_embeddings)
@@ -38,13 +40,14 @@ def kv_amax(
     request = Request(RequestSpec(id="calibration"), array("q", tokens), 0)
     seq = Sequence(request, 0, 1)
     seq.block_table = list(range(num_blocks))
-    inputs = build_step_inputs(
-        [ScheduledSequence(seq, len(tokens), 0)],
-        store.layout,
-        dtype,
-        device,
-        model.config.layer_windows,
-    )
-    model.forward(inputs, store, step_clock(device))
+    scheduled = [ScheduledSequence(seq, len(tokens), 0)]
+    windows = model.config.layer_windows
+    if isinstance(model, PagedLlama):
+        step = PagedStep.of(scheduled, _BLOCK_SIZE)
+        paged = eager_inputs(step, windows, device, keys_per_split(limit))
+        model.forward(paged, store, NoClock())
+    else:
+        inputs = build_step_inputs(scheduled, store.layout, dtype, device, windows)
+        model.forward(inputs, store, NoClock())
     # Slots behind the text are 0, which is no key's largest magnitude.
     return torch.stack([layer.abs().amax((1, 3, 4)).float() for layer in store.blocks])

@@ -20,9 +20,11 @@ from core.model.errors import ModelFileError
 from core.model.int8 import int8_linear, packed_int8
 from core.model.layers import MLP, HeadNorm, Linear, LinearMap, RMSNorm, stack_head_norms
 from core.model.llama import Llama, LlamaLayer
+from core.model.paged_model import PagedLayer, PagedLlama, PagedNorm
 from core.model.rope import RotaryEmbedding
 from core.model.tensor_shapes import tensor_shapes
 from kernels.cpu import CpuKernels, PackedWeight, pack
+from kernels.dispatch import Backend, choose
 
 _EMBEDDINGS, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
@@ -87,9 +89,16 @@ class Weights:
 
 
 def load_llama(
-    directory: Path, dtype: torch.dtype, device: torch.device, int8: bool = False
-) -> Llama:
+    directory: Path,
+    dtype: torch.dtype,
+    device: torch.device,
+    int8: bool = False,
+    paged: Backend | None = None,
+) -> Llama | PagedLlama:
     """Build the model of a directory; int8: with its layers' matrices in 8 bits.
+
+    paged: the backend of the kernels for GPUs, wherever it runs; None: Triton where
+    `kernels.dispatch` says so, and otherwise what there is for a CPU.
 
     Raises ModelConfigError, ModelFileError, ModelError.
     """
@@ -100,6 +109,20 @@ def load_llama(
     head = embed_tokens if config.tie_word_embeddings else weights.get(_LM_HEAD)
     rope = RotaryEmbedding(config.rope, config.head_dim, dtype, device)
     layers = [_LayerWeights(weights, config, i) for i in range(config.num_hidden_layers)]
+    make: MakeLinear = int8_linear if int8 else Linear
+    if paged is None:
+        chosen = choose(device, dtype, config.head_dim)
+        paged = chosen if chosen.name == "triton" else None
+    if paged is not None:
+        return PagedLlama(
+            config=config,
+            embed_tokens=embed_tokens,
+            rope=rope,
+            layers=[layer.paged(make, paged.name) for layer in layers],
+            norm=PagedNorm(norm, eps, paged.name),
+            lm_head=Linear(head),
+            backend=paged,
+        )
     kernels = compiled_kernels(config, dtype, device)
     if kernels is not None:
         lay_out: LayOut = packed_int8 if int8 else pack
@@ -111,7 +134,6 @@ def load_llama(
             norm=CompiledNorm(kernels, norm, eps),
             lm_head=CompiledHead(kernels, head),
         )
-    make: MakeLinear = int8_linear if int8 else Linear
     return Llama(
         config=config,
         embed_tokens=embed_tokens,
@@ -163,6 +185,26 @@ class _LayerWeights:
             gate_up=lay_out(*self._gate_up(), True),
             down=lay_out(*self._down(), False),
             eps=eps,
+        )
+
+    def paged(self, make: MakeLinear, backend: str) -> PagedLayer:
+        """The layer by the kernels for GPUs. make: its linear maps."""
+        config, eps = self._config, self._config.rms_norm_eps
+        norms = self._head_norms()
+        heads = (config.num_attention_heads, config.num_key_value_heads)
+        return PagedLayer(
+            attention=AttentionCore(config, self._index),
+            input_norm=PagedNorm(self._get("input_layernorm.weight"), eps, backend),
+            qkv=make(*self._qkv()),
+            head_norm=None if norms is None else stack_head_norms(*norms, *heads).float(),
+            out=make(*self._out()),
+            post_attention_norm=PagedNorm(
+                self._get("post_attention_layernorm.weight"), eps, backend
+            ),
+            gate_up=make(*self._gate_up()),
+            down=make(*self._down()),
+            eps=eps,
+            backend=backend,
         )
 
     def _qkv(self) -> _Map:

@@ -7,7 +7,6 @@ batch, and everything that lasts is in the KV store.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
@@ -24,15 +23,22 @@ from core.model.device import check_weights, device_name, pick_device, pick_dtyp
 from core.model.errors import ModelError
 from core.model.kv_calibration import kv_amax
 from core.model.kv_store import KVStore
+from core.model.launched import LaunchedStep, PlainStep
+from core.model.llama import Llama
 from core.model.loader import load_llama
-from core.model.step_clock import OTHER, step_clock
-from core.model.step_inputs import build_step_inputs
-from core.model.step_outputs import build_step_output, has_logits
+from core.model.paged_inputs import PagedInputs
+from core.model.paged_model import PagedLlama
+from core.model.paged_steps import PagedOptions, PagedSteps, PreparedStep
+from core.model.step_clock import OTHER, NoClock, StepClock, step_clock
+from core.model.step_inputs import StepInputs, build_step_inputs, late_rows
+from core.model.step_outputs import PendingOutput, has_logits
 from core.model.stop_strings import completes_stop_string
 from core.model.tokenizer import Tokenizer
 from core.model.work import SequenceWork, StepWork, WorkCounter
 from core.request import Sequence
 from core.runner import ScheduledSequence, StepBatch, StepOutput
+from core.sampling.staging import to_device
+from kernels.dispatch import choose
 
 
 class ModelRunner:
@@ -43,7 +49,8 @@ class ModelRunner:
     or None for the best at hand. num_blocks, block_size: the KV pool. threads: CPU threads, None
     leaves torch's choice. seed: the scenario's. weights: "int8" for the layers' matrices in 8 bits,
     None for all weights in the dtype. kv_dtype: what the KV cache stores (`core.kv_spec`), if not
-    numbers of the dtype. measure_kv_error: see `KVStore`.
+    numbers of the dtype. measure_kv_error: see `KVStore`. paged: of a model that runs by the
+    kernels for GPUs.
 
     `bind` gives it another pool on the same weights. After each `execute`, `step_timing` and
     `step_work` say how long the step took and what it had to do.
@@ -64,6 +71,7 @@ class ModelRunner:
         weights: str | None = None,
         kv_dtype: KVDtype = MODEL,
         measure_kv_error: bool = False,
+        paged: PagedOptions | None = None,
     ) -> None:
         check_weights(weights)
         directory = load_path(model)
@@ -73,14 +81,22 @@ class ModelRunner:
         self.device = pick_device(device)
         self.dtype = pick_dtype(dtype)
         self.tokenizer = Tokenizer(directory)
-        self.model = load_llama(directory, self.dtype, self.device, weights == "int8")
+        options = paged or PagedOptions()
+        self.model: Llama | PagedLlama = load_llama(
+            directory, self.dtype, self.device, weights == "int8", options.backend
+        )
+        self._paged = (
+            PagedSteps(self.model, self.device, options)
+            if isinstance(self.model, PagedLlama)
+            else None
+        )
         dtype_name = str(self.dtype).removeprefix("torch.")
         self._source: dict[str, Any] = {
             "device": device_name(self.device),
             "processor": processor_name(self.device),
             "dtype": dtype_name,
             "weights": weights or dtype_name,
-            "kernels": "compiled" if self.model.compiled else "torch",
+            "kernels": self._kernels(),
             "model": directory.name,
             "model_sha256": weights_sha256(directory),
         }
@@ -89,7 +105,8 @@ class ModelRunner:
         ceilings = calibration and calibration.ceilings(self._source["weights"])
         if ceilings is not None:
             self._source["ceilings"] = ceilings
-        self._clock = step_clock(self.device)
+        self._clock: StepClock = NoClock()
+        self._newest: PendingOutput | None = None  # of the step launched last
         self._dtype_name = dtype_name
         self._kv_amax: torch.Tensor | None = None
         self._step_timing: dict[str, float] = {}
@@ -106,7 +123,23 @@ class ModelRunner:
     ) -> None:
         """An empty pool of another shape, and another scenario's seed, on the same weights."""
         self.store: KVStore | None = None  # the old pool goes before the new one is taken
-        self._take(self._new_store(num_blocks, block_size, kv_dtype, measure_kv_error), seed)
+        if self._paged is not None:
+            self._paged.unbind()  # graphs hold the old pool, too
+        store = self._new_store(num_blocks, block_size, kv_dtype, measure_kv_error)
+        self._take(store, seed)
+        if self._paged is not None:
+            self._paged.bind(store)
+
+    def capture_graphs(self) -> None:
+        """Capture decode steps as CUDA graphs, where there are any (`PagedOptions`): for this pool,
+        and for those that are bound later. Seconds of work, for whoever serves or measures."""
+        if self._paged is not None:
+            self._paged.capture(self._pool)
+
+    @property
+    def graph_sizes(self) -> list[int]:
+        """Batch sizes for which `capture_graphs` captures; empty where it does nothing."""
+        return [] if self._paged is None else self._paged.sizes
 
     @contextmanager
     def lent(
@@ -213,20 +246,28 @@ class ModelRunner:
 
     @property
     def step_timing(self) -> dict[str, float]:
-        """Of the last `execute`: `forward_us`, its parts `attention_us`, `linear_us` and
+        """Of the step collected last: `forward_us`, its parts `attention_us`, `linear_us` and
         `other_us`, which sum to it, and `sample_us`."""
         return self._step_timing
 
     @property
     def step_work(self) -> dict[str, int] | None:
-        """Of the last `execute`; see `core.model.work`. Extra logits of judged prompts are left
-        out: they belong to sampling."""
+        """Of the step collected last; see `core.model.work`. Extra logits of judged prompts are
+        left out: they belong to sampling."""
         return self._step_work
 
     def take_kv_error(self) -> dict[str, list[list[float]]] | None:
         """What storing K and V has cost since the last call (`core.model.kv_error`); None if it is
         not measured."""
         return self._pool.take_error()
+
+    def _kernels(self) -> str:
+        """For a run's header: which kernels, and on a GPU why these."""
+        if isinstance(self.model, PagedLlama):
+            return str(self.model.backend)
+        if self.device.type == "cuda":
+            return str(choose(self.device, self.dtype, self.config.head_dim))
+        return "compiled" if self.model.compiled else "torch"
 
     def tokenize(self, text: str) -> list[int]:
         """Ids of the raw text: no template; a BOS only if the tokenizer adds one."""
@@ -240,44 +281,82 @@ class ModelRunner:
             self.tokenizer, seq.tokens, seq.num_prompt_tokens, seq.request.stop_strings
         )
 
-    @torch.inference_mode()
     def execute(self, batch: StepBatch) -> StepOutput:
         """Copy blocks, compute the step, sample, and judge tokens where requests ask for it."""
-        clock = self._clock
-        clock.start()
+        return self.collect(self.launch(batch))
+
+    @torch.inference_mode()
+    def launch(self, batch: StepBatch) -> LaunchedStep:
+        """Begin a step. A GPU is only told what to do: nothing waits for it, unless requests ask
+        for log-probabilities or beams. What is to be known of the sequences is read here: they may
+        change, and further steps be launched, before `collect`."""
         # Copies first: a sequence writes into its own copy of a block, never into the shared one.
+        clock = self._clock = step_clock(self.device)
         self._pool.copy(batch.copies)
         if not batch.scheduled:
-            return StepOutput([])
+            return LaunchedStep(None, None, clock)
         self._check_token_ids(batch.scheduled)
-        inputs = build_step_inputs(
-            batch.scheduled,
-            self._pool.layout,
-            self.dtype,
-            self.device,
-            self.config.layer_windows,
-            self._pool.reads_back,
-        )
+        step = self._prepare(batch.scheduled)
+        self._put_late_tokens(batch.scheduled, step.inputs)
         clock.lap(OTHER)
-        hidden_states = self.model.forward(inputs, self._pool, clock)
-        logits = self.compute_logits(hidden_states.index_select(0, inputs.logits_rows))
-        timing = clock.read()
-        computed = time.perf_counter_ns()
-        output = build_step_output(
-            batch.scheduled, logits, hidden_states, self.compute_logits, self.seed
+        hidden_states = step.forward(clock)
+        logits = self.compute_logits(hidden_states.index_select(0, step.inputs.logits_rows))
+        clock.end_forward()
+        output = self._newest = PendingOutput(
+            batch.scheduled,
+            logits,
+            hidden_states,
+            step.inputs.starts,
+            self.compute_logits,
+            self.seed,
         )
-        timing["sample_us"] = (time.perf_counter_ns() - computed) / 1000
-        self._step_timing = timing
-        self._step_work = self._count(batch.scheduled).as_dict()
+        clock.end()
+        return LaunchedStep(output, self._count(batch.scheduled).as_dict(), clock)
+
+    def collect(self, step: LaunchedStep) -> StepOutput:
+        """Wait for a launched step; steps are collected in the order of their launches.
+
+        Sets `step_timing` and `step_work`. Raises FloatingPointError.
+        """
+        if step.output is None:
+            return StepOutput([])
+        output = step.output.read()
+        self._step_timing, self._step_work = step.clock.read(), step.work
         return output
 
     def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """[L, h] → logits [L, vocab_size], in the model's dtype."""
         return self.model.compute_logits(hidden_states, self._clock)
 
+    def _prepare(self, scheduled: Seq[ScheduledSequence]) -> PlainStep | PreparedStep:
+        if self._paged is not None:
+            return self._paged.prepare(scheduled, self._pool)
+        assert isinstance(self.model, Llama)
+        inputs = build_step_inputs(
+            scheduled,
+            self._pool.layout,
+            self.dtype,
+            self.device,
+            self.config.layer_windows,
+            self._pool.reads_back,
+        )
+        return PlainStep(self.model, self._pool, inputs)
+
+    def _put_late_tokens(
+        self, scheduled: Seq[ScheduledSequence], inputs: StepInputs | PagedInputs
+    ) -> None:
+        """Fill in what the step before samples, on the device: nobody else may know it yet."""
+        if self._newest is None:
+            return
+        rows, places = late_rows(scheduled, inputs.starts, self._newest.places)
+        if rows:
+            index = to_device([rows, places], torch.int64, self.device)
+            tokens = self._newest.draft.ids.index_select(0, index[1])
+            inputs.token_ids.index_copy_(0, index[0], tokens)
+
     def _count(self, scheduled: Seq[ScheduledSequence]) -> StepWork:
         return self._work.count(
-            SequenceWork(item.num_scheduled_tokens, item.seq.num_computed_tokens, has_logits(item))
+            SequenceWork(item.num_scheduled_tokens, item.start, has_logits(item))
             for item in scheduled
         )
 
@@ -290,8 +369,7 @@ class ModelRunner:
     def _check_token_ids(self, scheduled: Seq[ScheduledSequence]) -> None:
         """Refuse ids outside the vocabulary here: on a GPU they would end the process."""
         for item in scheduled:
-            first = item.seq.num_computed_tokens
-            for token in item.seq.tokens[first : first + item.num_scheduled_tokens]:
+            for token in item.seq.tokens[item.start : item.stop]:
                 if not 0 <= token < self.config.vocab_size:
                     raise ModelError(
                         f"token id {token} is outside the model's vocabulary of "

@@ -10,6 +10,7 @@ follows torch's documentation and was never run: this project is developed witho
 
 from __future__ import annotations
 
+from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -23,14 +24,22 @@ _NAMES = ("attention_us", "linear_us", "other_us")
 
 
 class StepClock(Protocol):
-    """`start`, then a `lap` at the end of each piece of work, then `read`."""
-
-    def start(self) -> None: ...
+    """One step's: a `lap` at the end of each piece of work, `end_forward`, `end`, then `read`."""
 
     def lap(self, part: int) -> None: ...
 
+    def whole(self) -> None:
+        """The parts of this step cannot be told apart: nobody sees the inside of a graph."""
+        ...
+
+    def end_forward(self) -> None:
+        """The logits are there; what comes now is sampling, and laps count no more."""
+        ...
+
+    def end(self) -> None: ...
+
     def read(self) -> dict[str, float]:
-        """Microseconds of each part since `start`, and their sum as `forward_us`."""
+        """Microseconds: `forward_us`, its parts where they were timed, and `sample_us`."""
         ...
 
 
@@ -38,10 +47,9 @@ class CpuClock:
     """The processor's own clock."""
 
     def __init__(self) -> None:
-        self.start()
-
-    def start(self) -> None:
         self._ns = [0, 0, 0]
+        self._forward: dict[str, float] = {}
+        self._whole = False
         self._last = perf_counter_ns()
 
     def lap(self, part: int) -> None:
@@ -49,8 +57,18 @@ class CpuClock:
         self._ns[part] += now - self._last
         self._last = now
 
+    def whole(self) -> None:
+        self._whole = True
+
+    def end_forward(self) -> None:
+        self._forward = _named([ns / 1000 for ns in self._ns], self._whole)
+        self._computed = perf_counter_ns()
+
+    def end(self) -> None:
+        self._sample_us = (perf_counter_ns() - self._computed) / 1000
+
     def read(self) -> dict[str, float]:
-        return _named([ns / 1000 for ns in self._ns])
+        return {**self._forward, "sample_us": self._sample_us}
 
 
 class CudaClock:
@@ -58,20 +76,31 @@ class CudaClock:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._laps: list[tuple[int, Any]] = []
-
-    def start(self) -> None:
-        self._laps = [(OTHER, self._mark())]
+        self._laps: list[tuple[int, Any]] = [(OTHER, self._mark())]
+        self._open, self._whole = True, False
+        self._end: Any = None
 
     def lap(self, part: int) -> None:
-        self._laps.append((part, self._mark()))
+        if self._open:
+            self._laps.append((part, self._mark()))
+
+    def whole(self) -> None:
+        self._open, self._whole = False, True
+
+    def end_forward(self) -> None:
+        self._laps.append((OTHER, self._mark()))
+        self._open = False
+
+    def end(self) -> None:
+        self._end = self._mark()
 
     def read(self) -> dict[str, float]:
         us = [0.0, 0.0, 0.0]
-        self._laps[-1][1].synchronize()
-        for (_, before), (part, after) in zip(self._laps, self._laps[1:], strict=False):
+        self._end.synchronize()
+        for (_, before), (part, after) in pairwise(self._laps):
             us[part] += 1000 * before.elapsed_time(after)  # which is in milliseconds
-        return _named(us)
+        sample_us = 1000 * self._laps[-1][1].elapsed_time(self._end)
+        return {**_named(us, self._whole), "sample_us": sample_us}
 
     def _mark(self) -> Any:
         make: Any = torch.cuda.Event
@@ -80,10 +109,26 @@ class CudaClock:
         return event
 
 
+class NoClock:
+    """Times nothing: for a forward pass that is captured, or done to see what memory it takes."""
+
+    def lap(self, part: int) -> None: ...
+
+    def whole(self) -> None: ...
+
+    def end_forward(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def read(self) -> dict[str, float]:
+        return {}
+
+
 def step_clock(device: torch.device) -> StepClock:
-    """The clock of a device."""
+    """A clock of a device, started."""
     return CudaClock(device) if device.type == "cuda" else CpuClock()
 
 
-def _named(us: list[float]) -> dict[str, float]:
-    return {"forward_us": sum(us), **dict(zip(_NAMES, us, strict=True))}
+def _named(us: list[float], whole: bool) -> dict[str, float]:
+    parts = {} if whole else dict(zip(_NAMES, us, strict=True))
+    return {"forward_us": sum(us), **parts}

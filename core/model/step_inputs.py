@@ -12,7 +12,7 @@ of 4::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import cached_property
@@ -117,6 +117,7 @@ class StepInputs:
     token_ids, positions: [T].
     slot_mapping: [T], where to write K and V of each token; −1: nowhere. all_written: no −1 there.
     logits_rows: [L], the last token of each sequence that samples.
+    starts: of each sequence the row of its first token.
     attention: window of a layer → what it reads; None is the window of a layer that sees all.
     layout: of the pool that the slots are in.
     """
@@ -126,6 +127,7 @@ class StepInputs:
     slot_mapping: torch.Tensor
     all_written: bool
     logits_rows: torch.Tensor
+    starts: list[int]
     attention: dict[int | None, AttentionInputs]
     layout: KVLayout
 
@@ -162,9 +164,8 @@ def build_step_inputs(
     spans: list[SequenceSpan] = []
     logits_rows: list[int] = []
     for item in scheduled:
-        seq, first = item.seq, item.seq.num_computed_tokens
-        end = first + item.num_scheduled_tokens
-        token_ids.extend(seq.tokens[first:end])
+        seq, first, end = item.seq, item.start, item.stop
+        token_ids.extend(known_tokens(item))
         positions.extend(range(first, end))
         own = slot_mapping(seq.block_table, first, end, layout.block_size)
         if seq.block_table and min(own) < 0:
@@ -187,6 +188,7 @@ def build_step_inputs(
         slot_mapping=tensor(slots),
         all_written=min(slots) >= 0,
         logits_rows=tensor(logits_rows),
+        starts=[span.start for span in spans],
         attention={
             window: AttentionInputs(
                 _decode_batch(decoding, window, layout, dtype, device) if decoding else None,
@@ -198,7 +200,30 @@ def build_step_inputs(
     )
 
 
-def _first_key(position: int, window: int | None) -> int:
+def known_tokens(item: ScheduledSequence) -> list[int]:
+    """The tokens that a sequence computes; 0 for the last if the step before is still to sample it:
+    it is put in on the device then."""
+    known = item.seq.tokens[item.start : item.stop].tolist()
+    return known + [0] * (item.num_scheduled_tokens - len(known))
+
+
+def late_rows(
+    scheduled: Seq[ScheduledSequence], starts: Seq[int], sampled: Mapping[str, int]
+) -> tuple[list[int], list[int]]:
+    """Which rows hold tokens that are not known yet, and where the step before samples them.
+
+    starts: of each sequence the row of its first token. sampled: sequence id → place among the
+    tokens of the step before. KeyError if that step does not sample for a sequence.
+    """
+    rows, places = [], []
+    for item, start in zip(scheduled, starts, strict=True):
+        if len(item.seq.tokens) < item.stop:
+            rows.append(start + item.num_scheduled_tokens - 1)
+            places.append(sampled[item.seq.id])
+    return rows, places
+
+
+def first_key_in_view(position: int, window: int | None) -> int:
     """The first position that a query sees: W keys, its own the last."""
     return 0 if window is None else max(0, position + 1 - window)
 
@@ -224,7 +249,7 @@ def _prefill_chunk(
     start, end, first = span.start, span.end, span.num_computed_tokens
     block_size = layout.block_size
     # From the first block that the chunk's first query sees: those before may be given back (−1).
-    first_block = _first_key(first, window) // block_size
+    first_block = first_key_in_view(first, window) // block_size
     first_key = first_block * block_size
     block_index = None
     if first > 0 or reads_back:
@@ -248,7 +273,7 @@ def _decode_batch(
 ) -> DecodeBatch:
     """Cut the block tables to what is in view, pad them to the longest, and mask the rest."""
     block_size = layout.block_size
-    views = [_first_key(s.seq_len - 1, window) for s in spans]
+    views = [first_key_in_view(s.seq_len - 1, window) for s in spans]
     first_blocks = [view // block_size for view in views]
     # Counted from the first block that is read: the keys in view are begin … end − 1.
     begins = [view % block_size for view in views]

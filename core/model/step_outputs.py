@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from itertools import accumulate
 
 import torch
 
 from core.runner import Candidate, ScheduledSequence, StepOutput, TokenLogprobs
 from core.sampling import (
+    Draft,
     SampleSpec,
+    draft,
     request_key,
     rows_at_once,
-    sample,
     token_logprobs,
     top_candidates,
 )
@@ -30,29 +32,53 @@ def has_logits(item: ScheduledSequence) -> bool:
     return item.num_samples > 0 or item.num_candidates > 0
 
 
-def build_step_output(
-    scheduled: Seq[ScheduledSequence],
-    logits: torch.Tensor,
-    hidden_states: torch.Tensor,
-    compute_logits: ComputeLogits,
-    seed: int,
-) -> StepOutput:
-    """Sample, and judge tokens where requests ask for it.
+class PendingOutput:
+    """A step's output, on its way: tokens are being chosen, and `read` waits for them.
 
-    logits: [L, vocab_size]. hidden_states: [T, h], read only for prompt log-probabilities. seed:
-    the scenario's, for requests without one of their own.
+    What is judged (log-probabilities, candidates of beams) is waited for at once: it needs the
+    tokens, and the logits of prompts, which are too large to be kept. All that is read of the
+    scheduled sequences is read here, so they may go on before `read`.
+
+    scheduled, logits [L, vocab_size], in the order of the batch. hidden_states: [T, h], read only
+    for prompt log-probabilities. starts: the row of each sequence's first token there. seed: the
+    scenario's, for requests without one of their own.
     """
-    specs = _sample_specs(scheduled, seed)
-    sampled = sample(logits, specs)
-    tokens = iter(sampled)
-    return StepOutput(
-        token_ids=[[next(tokens) for _ in range(item.num_samples)] for item in scheduled],
-        logprobs=_logprobs(scheduled, logits, specs, sampled),
-        prompt_logprobs=_prompt_logprobs(
-            scheduled, hidden_states, compute_logits, logits.shape[-1]
-        ),
-        candidates=_candidates(scheduled, logits),
-    )
+
+    def __init__(
+        self,
+        scheduled: Seq[ScheduledSequence],
+        logits: torch.Tensor,
+        hidden_states: torch.Tensor,
+        starts: Seq[int],
+        compute_logits: ComputeLogits,
+        seed: int,
+    ) -> None:
+        self._counts = [item.num_samples for item in scheduled]
+        self._ids = [item.seq.id for item in scheduled]
+        specs = _sample_specs(scheduled, seed)
+        self.draft: Draft = draft(logits, specs)
+        self._logprobs = _logprobs(scheduled, logits, specs, self.draft)
+        self._prompt_logprobs = _prompt_logprobs(
+            scheduled, hidden_states, starts, compute_logits, logits.shape[-1]
+        )
+        self._candidates = _candidates(scheduled, logits)
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Of each sequence that samples one token, by id: where it is among `draft.ids`."""
+        ends = accumulate(self._counts)
+        counted = zip(self._ids, self._counts, ends, strict=True)
+        return {name: end - 1 for name, count, end in counted if count == 1}
+
+    def read(self) -> StepOutput:
+        """Raises FloatingPointError if the logits are not finite."""
+        tokens = iter(self.draft.read())
+        return StepOutput(
+            token_ids=[[next(tokens) for _ in range(n)] for n in self._counts],
+            logprobs=self._logprobs,
+            prompt_logprobs=self._prompt_logprobs,
+            candidates=self._candidates,
+        )
 
 
 def _sample_specs(scheduled: Seq[ScheduledSequence], seed: int) -> list[SampleSpec]:
@@ -69,7 +95,7 @@ def _sample_specs(scheduled: Seq[ScheduledSequence], seed: int) -> list[SampleSp
                 temperature=spec.temperature,
                 key=key,
                 index=seq.index + twin,
-                position=seq.num_tokens,
+                position=item.stop,
                 top_k=spec.top_k,
                 top_p=spec.top_p,
                 min_p=spec.min_p,
@@ -98,12 +124,13 @@ def _logprobs(
     scheduled: Seq[ScheduledSequence],
     logits: torch.Tensor,
     specs: Seq[SampleSpec],
-    sampled: Seq[int],
+    chosen: Draft,
 ) -> list[list[TokenLogprobs]]:
     """Of the tokens just sampled, for requests that ask; empty if none does."""
     tops = [item.seq.request.spec.logprobs for item in scheduled]
     if not any(tops):
         return []
+    sampled = chosen.read()
     per_token = [
         k for item, k in zip(scheduled, tops, strict=True) for _ in range(item.num_samples)
     ]
@@ -125,6 +152,7 @@ def _logprobs(
 def _prompt_logprobs(
     scheduled: Seq[ScheduledSequence],
     hidden_states: torch.Tensor,
+    starts: Seq[int],
     compute_logits: ComputeLogits,
     vocab_size: int,
 ) -> list[list[TokenLogprobs]]:
@@ -136,12 +164,11 @@ def _prompt_logprobs(
     if not any(item.seq.request.spec.prompt_logprobs for item in scheduled):
         return []
     out: list[list[TokenLogprobs]] = []
-    row = 0  # of the sequence's first token in this step
-    for item in scheduled:
+    for item, row in zip(scheduled, starts, strict=True):
         seq, request = item.seq, item.seq.request
-        first = seq.num_computed_tokens
+        first = item.start
         begin = max(first, len(request.prompt_logprobs))
-        end = min(first + item.num_scheduled_tokens, seq.num_prompt_tokens - 1)
+        end = min(item.stop, seq.num_prompt_tokens - 1)
         judged: list[TokenLogprobs] = []
         if request.spec.prompt_logprobs and begin < end:
             judged = _judge(
@@ -152,7 +179,6 @@ def _prompt_logprobs(
                 vocab_size,
             )
         out.append(judged)
-        row += item.num_scheduled_tokens
     return out
 
 

@@ -15,6 +15,8 @@ from collections.abc import Sequence as Seq
 import numpy as np
 import torch
 
+from core.sampling.staging import to_device, upload
+
 
 def penalise_repetition(
     logits: torch.Tensor, penalties: Seq[float], seen: Seq[Seq[int]]
@@ -30,9 +32,11 @@ def penalise_repetition(
         return logits
     ids = [np.unique(np.asarray(seen[i], dtype=np.int64)) for i in rows]
     lengths = [len(one) for one in ids]
-    row = torch.from_numpy(np.repeat(np.array(rows), lengths)).to(logits.device)
-    column = torch.from_numpy(np.concatenate(ids)).to(logits.device)
-    penalty = torch.from_numpy(np.repeat([penalties[i] for i in rows], lengths)).to(logits.device)
+    device = logits.device
+    row = upload(torch.from_numpy(np.repeat(np.array(rows), lengths)), device)
+    column = upload(torch.from_numpy(np.concatenate(ids)), device)
+    of_rows = np.repeat([penalties[i] for i in rows], lengths)
+    penalty = upload(torch.from_numpy(of_rows), device)
     before = logits[row, column]
     after = torch.where(before > 0, before / penalty, before * penalty)
     # A penalty close to 0 may overflow; ∞ − ∞ would then be no number.
@@ -60,11 +64,12 @@ def keep_top_k(logits: torch.Tensor, top_ks: Seq[int]) -> torch.Tensor:
     rows = [i for i, k in enumerate(top_ks) if 0 < k < vocab_size]
     if not rows:
         return logits
-    part = logits[rows]
-    last = torch.tensor([top_ks[i] - 1 for i in rows], device=logits.device)[:, None]
+    index = to_device(rows, torch.int64, logits.device)
+    part = logits.index_select(0, index)
+    last = to_device([top_ks[i] - 1 for i in rows], torch.int64, logits.device)[:, None]
     largest = part.topk(max(top_ks[i] for i in rows), dim=-1).values
-    logits[rows] = part.masked_fill_(part < largest.gather(1, last), -math.inf)
-    return logits
+    part.masked_fill_(part < largest.gather(1, last), -math.inf)
+    return logits.index_copy_(0, index, part)
 
 
 def keep_top_p(probabilities: torch.Tensor, top_ps: Seq[float]) -> torch.Tensor:
@@ -76,17 +81,36 @@ def keep_top_p(probabilities: torch.Tensor, top_ps: Seq[float]) -> torch.Tensor:
     rows = [i for i, p in enumerate(top_ps) if p < 1.0]
     if not rows:
         return probabilities
-    part = probabilities[rows]
+    index = to_device(rows, torch.int64, probabilities.device)
+    part = probabilities.index_select(0, index)
     top_p = _column([top_ps[i] for i in rows], part)
-    floor = _nucleus_floor(part, top_p)
-    count = int((part >= floor).sum(dim=-1).max())
-    values, ids = _likeliest(part, count)
-    weight_before = torch.zeros_like(values)
-    weight_before[:, 1:] = values.cumsum(dim=-1)[:, :-1]
+    kept = _nucleus(part, top_p) if part.device.type == "cpu" else _sorted_nucleus(part, top_p)
+    return probabilities.index_copy_(0, index, kept)
+
+
+def _sorted_nucleus(probabilities: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """The nuclei, the rest 0, from whole rows in order: on a GPU sorting is cheaper than to ask,
+    as `_nucleus` does, how much there is to sort."""
+    values, ids = probabilities.sort(dim=-1, descending=True, stable=True)
+    stays = _weight_before(values) < top_p
+    return torch.zeros_like(probabilities).scatter_(1, ids, values * stays)
+
+
+def _nucleus(probabilities: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """The same, from as few tokens in order as may be."""
+    floor = _nucleus_floor(probabilities, top_p)
+    count = max(1, int((probabilities >= floor).sum(dim=-1).max()))
+    values, ids = _likeliest(probabilities, count)
     # The floor is a row's own, while `count` is the batch's: no row may see more for its company.
-    stays = (weight_before < top_p) & (values >= floor)
-    probabilities[rows] = torch.zeros_like(part).scatter_(1, ids, values * stays)
-    return probabilities
+    stays = (_weight_before(values) < top_p) & (values >= floor)
+    return torch.zeros_like(probabilities).scatter_(1, ids, values * stays)
+
+
+def _weight_before(values: torch.Tensor) -> torch.Tensor:
+    """[n, k] → [n, k]: the sum of what stands before each in its row."""
+    before = torch.zeros_like(values)
+    before[:, 1:] = values.cumsum(dim=-1)[:, :-1]
+    return before
 
 
 def _nucleus_floor(probabilities: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
@@ -118,4 +142,4 @@ def _likeliest(probabilities: torch.Tensor, count: int) -> tuple[torch.Tensor, t
 
 
 def _column(values: list[float], like: torch.Tensor) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64, device=like.device)[:, None]
+    return to_device(values, torch.float64, like.device)[:, None]

@@ -12,6 +12,8 @@ import torch
 
 from core.request import Request, Sequence
 from core.runner import ScheduledSequence, StepBatch
+from core.sampling import Draft
+from core.sampling.staging import Download
 from core.scenario import RequestSpec
 
 
@@ -164,6 +166,12 @@ def check_against_oracle(oracle, prompt, outputs, logits, tolerance=1e-4):
             assert (logits[i, top.indices[i]] - top.values[i]).abs().max().item() <= 1e-4
     worst = (logits - expected).abs().max().item()
     assert worst <= tolerance, f"logits differ by {worst}"
+
+
+def chosen(tokens):
+    """What `core.sampling.draft` gives once these tokens are chosen."""
+    ids = torch.tensor([*tokens, 1])
+    return Draft(ids[:-1], Download(ids))
 
 
 def oracle(directory):

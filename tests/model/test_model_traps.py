@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from model_driver import chosen
 
 from core.outputs import SamplingParams
 from core.simulate import verify
@@ -104,7 +105,7 @@ def test_the_models_own_end_is_that_of_its_config(tiny_llm, monkeypatch):
     """Trap 29: without `ignore_eos` a run ends when <|im_end|>, id 2, is sampled."""
     numbers = count()
     monkeypatch.setattr(
-        "core.model.step_outputs.sample", lambda logits, specs: [[9, 2, 7][next(numbers)]]
+        "core.model.step_outputs.draft", lambda logits, specs: chosen([[9, 2, 7][next(numbers)]])
     )
     (answer,) = tiny_llm().generate(PROMPT, params(ignore_eos=False))[0].outputs
     assert (answer.token_ids, answer.finish_reason) == ([9, 2], "stop_token")

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from model_driver import chosen
 
 from core.errors import MismatchError, RequestError
 from core.model.detokenizer import IncrementalDetokenizer
@@ -187,12 +188,12 @@ def says(monkeypatch):
         def scripted(logits, specs):
             if not num_prompt_tokens:
                 num_prompt_tokens.append(specs[0].position)
-            return [
+            return chosen(
                 (scripts[spec.index] + [5] * 99)[spec.position - num_prompt_tokens[0]]
                 for spec in specs
-            ]
+            )
 
-        monkeypatch.setattr("core.model.step_outputs.sample", scripted)
+        monkeypatch.setattr("core.model.step_outputs.draft", scripted)
         return scripts
 
     return install

@@ -183,14 +183,18 @@ def test_a_run_carries_timing_and_work_and_verifies(tiny):
 
 
 def test_a_lap_is_the_time_since_the_one_before(monkeypatch):
-    times = iter([1000, 4000, 4500, 9500, 10_000])
+    times = iter([1000, 4000, 4500, 9500, 10_000, 11_000, 12_000, 13_500])
     monkeypatch.setattr(step_clock, "perf_counter_ns", lambda: next(times))
     clock = step_clock.CpuClock()
     for part in (step_clock.LINEAR, step_clock.OTHER, step_clock.ATTENTION, step_clock.LINEAR):
         clock.lap(part)
+    clock.end_forward()
+    clock.lap(step_clock.LINEAR)  # of sampling: logits of judged prompts
+    clock.end()
     assert clock.read() == {
         "forward_us": 9.0,
         "attention_us": 5.0,
         "linear_us": 3.5,
         "other_us": 0.5,
+        "sample_us": 2.5,
     }

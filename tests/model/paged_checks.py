@@ -1,0 +1,156 @@
+"""What a model by the kernels for GPUs must do, wherever they run: the tokens of torch's own path.
+
+`journeys` drives a runner through all that can happen to a sequence; `compare` holds two runners'
+against each other. The same checks run by the kernels' twins, in Triton's interpreter and on a GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import families
+import torch
+from model_driver import Driver, generate
+
+from core.model.model_runner import ModelRunner
+from core.model.paged_steps import PagedOptions
+from core.runner import StepBatch
+from kernels.dispatch import Backend
+
+# Windows in all layers, in some, and none; norms of heads, biases, tied embeddings.
+NAMES = ["llama-biases", "mistral-window", "qwen2-window", "qwen3-layer-types", "llama-mqa-tied"]
+PROMPTS = [list(range(9, 60)), [5, 6, 7], [200, 100, 50, 25] * 4, [3]]
+NUM_BLOCKS, BLOCK_SIZE = 128, 4
+
+
+class ReRun:
+    """Stands in for a CUDA graph: runs what was captured again. It counts the replays.
+
+    Like a graph it sees nothing of what is new: only what lies in the same memory as before.
+    """
+
+    def __init__(self):
+        self.replays = []
+
+    def __call__(self, work):
+        work()
+        number = len(self.replays)
+        self.replays.append(0)
+
+        def replay():
+            self.replays[number] += 1
+            work()
+
+        return replay
+
+
+def paged_runner(directory, backend="torch", device="cpu", **options):
+    """options: of `PagedOptions`."""
+    named = None if backend is None else Backend(backend, "named")
+    options = {"max_num_seqs": 6, "max_model_len": 96, **options}
+    paged = PagedOptions(backend=named, **options)
+    runner = ModelRunner(directory, "float32", device, NUM_BLOCKS, BLOCK_SIZE, paged=paged)
+    runner.capture_graphs()
+    return runner
+
+
+def plain_runner(directory):
+    return ModelRunner(directory, "float32", "cpu", NUM_BLOCKS, BLOCK_SIZE)
+
+
+def tiny_model(name, directory):
+    return families.FAMILIES[name](directory / name)
+
+
+def journeys(runner, short=False):
+    """name → (tokens of each sequence, logits [n, vocab_size]). short: what takes few steps."""
+    out = {}
+
+    def note(name, driver, sequences):
+        rows = [torch.stack(driver.logits[seq.id]).cpu() for seq in sequences]
+        out[name] = [seq.output_tokens for seq in sequences], torch.cat(rows)
+
+    if not short:
+        tokens, logits = generate(runner, PROMPTS, 8, num_blocks=NUM_BLOCKS)
+        out["together"] = tokens, torch.cat(logits).cpu()
+    mixed(runner, note, 3 if short else 6)
+    hits(runner, note, 2 if short else 6)
+    forks(runner, note, 2 if short else 6)
+    if not short:
+        preempted(runner, note)
+        without_cache(runner, note)
+    return out
+
+
+def mixed(runner, note, num_outputs):
+    runner.bind(NUM_BLOCKS, BLOCK_SIZE)
+    driver = Driver(runner, seed=3)
+    first, second = driver.add(list(range(100, 112))), driver.add(list(range(30, 52)))
+    third = driver.add([7, 8])
+    driver.step([(first, 12)])
+    driver.step([(second, 5), (first, 1), (third, 2)])
+    driver.step([(first, 1), (second, 1), (third, 1)])  # a chunk of one token is no new token
+    driver.step([(second, 16), (third, 1), (first, 1)])
+    driver.run([third, second, first], num_outputs)
+    note("chunks and decodes in one step", driver, [first, second, third])
+
+
+def hits(runner, note, num_outputs):
+    runner.bind(NUM_BLOCKS, BLOCK_SIZE)
+    driver = Driver(runner, seed=4)
+    common = [11, 22, 33, 44, 55, 66, 77, 88, 99]
+    first = driver.add([*common, 5, 6])
+    driver.run([first], 2)
+    second, third = driver.add([*common, 200, 201]), driver.add(common)
+    driver.share_prefix(second, first, 2)
+    driver.share_prefix(third, first, 2)
+    driver.run([second, third, first], num_outputs)
+    note("prefix hits", driver, [first, second, third])
+
+
+def forks(runner, note, num_outputs):
+    runner.bind(NUM_BLOCKS, BLOCK_SIZE)
+    driver = Driver(runner, seed=1)
+    unit = driver.add([40, 41, 42, 43, 44, 45], n=3, temperature=5.0)
+    driver.step([(unit, 6)])
+    twins = driver.fork(unit, 3, [8, 9, 10])
+    unit.request.spec = dataclasses.replace(unit.request.spec, temperature=0.0)
+    driver.logits.clear()
+    driver.run(twins, num_outputs)
+    note("forks", driver, twins)
+
+
+def preempted(runner, note):
+    runner.bind(NUM_BLOCKS, BLOCK_SIZE)
+    driver = Driver(runner, seed=5)
+    sequences = [driver.add(p) for p in PROMPTS[:3]]
+    for target in (2, 4, 6):
+        driver.run(sequences, target, chunk=7)
+        driver.preempt(sequences[target // 2 - 1])
+    driver.run(sequences, 8)
+    note("preempted", driver, sequences)
+
+
+def without_cache(runner, note):
+    runner.bind(NUM_BLOCKS, BLOCK_SIZE)
+    driver = Driver(runner)
+    driver.reserve = lambda seq, num_tokens: None
+    sequences = [driver.add(p) for p in PROMPTS]
+    for _ in range(3):
+        driver.step([(s, s.num_tokens) for s in sequences])
+        for seq in sequences:
+            seq.num_computed_tokens = 0
+    note("without a cache", driver, sequences)
+    assert not any(layer.any() for layer in runner.store.blocks)
+
+
+def batch_of(scheduled):
+    return StepBatch(0, scheduled, [])
+
+
+def compare(ours, theirs, tolerance=1e-4):
+    assert ours.keys() == theirs.keys()
+    for name, (tokens, logits) in theirs.items():
+        worst = (ours[name][1] - logits).abs().max().item()
+        assert worst < tolerance, f"{name}: logits differ by {worst}"
+        assert ours[name][0] == tokens, name

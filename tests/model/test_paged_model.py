@@ -1,0 +1,292 @@
+"""A model by the kernels for GPUs, here by their twins: float32 tokens are those of torch's path.
+
+The kernels themselves against the twins are in tests/kernels; both together, in Triton's
+interpreter, in test_paged_interpreted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import matrix
+import paged_checks
+import pytest
+import torch
+from matrix import Case
+from matrix_run import check, make_subject, run_case
+from model_driver import Driver, generate
+from paged_checks import (
+    NAMES,
+    PROMPTS,
+    ReRun,
+    compare,
+    journeys,
+    paged_runner,
+    plain_runner,
+    tiny_model,
+)
+
+from core.model.decode_graphs import captured_sizes
+from core.model.paged_inputs import PagedStep, StepShape, keys_per_split, padded_width
+from core.runner import ScheduledSequence
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def plain_and_paged(request, tmp_path_factory):
+    directory = tiny_model(request.param, tmp_path_factory.mktemp("paged"))
+    return journeys(plain_runner(directory)), directory
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tiny_model("mistral-window", tmp_path_factory.mktemp("paged"))
+
+
+def test_tokens_are_those_of_torch_s_path(plain_and_paged):
+    plain, directory = plain_and_paged
+    compare(journeys(paged_runner(directory)), plain)
+
+
+def test_tokens_by_graphs_are_the_same(plain_and_paged):
+    plain, directory = plain_and_paged
+    graphs = ReRun()
+    compare(journeys(paged_runner(directory, capture=graphs)), plain)
+    assert sum(graphs.replays) > 20
+
+
+CASES = [
+    Case("qwen3-layer-types", 4, 7, "radix", "mixed", "fcfs", "paged", "continuous"),
+    Case("mistral-window", 4, 7, "hash", "preempted", "priority", "paged", "continuous"),
+    Case("llama-biases", 1, 16, "radix", "forked+preempted", "fcfs", "paged", "continuous"),
+    Case("qwen2-window", 16, 7, "radix", "hits", "fcfs", "paged", "continuous"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_whole_engines_give_the_oracle_s_answers(case, tmp_path):
+    subject = make_subject(case.model, tmp_path)
+    runner = paged_runner(tmp_path / case.model, capture=ReRun(), max_num_seqs=16, max_model_len=96)
+    paged = dataclasses.replace(subject, runner=runner)
+    check(case, paged, run_case(case, paged, matrix.few(case, 0)))
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+
+def steps(runner):
+    """Three sequences: one decodes, one computes a chunk, one its first and only token."""
+    driver = Driver(runner, seed=2)
+    decoding, chunk, first = (
+        driver.add([5, 6, 7, 8]),
+        driver.add(list(range(9, 30))),
+        driver.add([3]),
+    )
+    for seq, end in ((decoding, 5), (chunk, 12), (first, 1)):
+        driver.reserve(seq, end)
+    decoding.num_computed_tokens, chunk.num_computed_tokens = 4, 6
+    decoding.tokens.append(77)
+    shares = [(chunk, 6, 0), (decoding, 1, 1), (first, 1, 1)]
+    return [ScheduledSequence(seq, n, samples) for seq, n, samples in shares]
+
+
+def test_decodes_come_first_and_all_lies_in_one_buffer(directory):
+    scheduled = steps(plain_runner(directory))
+    step = PagedStep.of(scheduled, 4)
+    shape = step.shape()
+    assert shape == StepShape(tokens=8, logits=2, decodes=2, chunks=1, width=16)
+    buffer = step.stage(shape, [8], pinned=False)
+    assert buffer.shape == (shape.size,) and buffer.dtype == torch.int64
+    tokens, positions, slots, rows, table, lens, chunk_table, chunk_lens, bounds = shape.parts(
+        buffer
+    )
+    assert tokens.tolist() == [77, 3, *range(15, 21)]
+    assert positions.tolist() == [4, 0, *range(6, 12)]
+    assert rows.tolist() == [0, 1] and step.starts == [2, 0, 1]
+    chunk, decoding, first = (item.seq.block_table for item in scheduled)
+    assert slots.tolist() == [
+        4 * decoding[1],
+        4 * first[0],
+        *(4 * chunk[p // 4] + p % 4 for p in range(6, 12)),
+    ]
+    assert table.tolist() == [decoding + [0] * 14, first + [0] * 15]
+    assert (lens.tolist(), chunk_lens.tolist(), bounds.tolist()) == ([5, 1], [12], [0, 6])
+    assert chunk_table.tolist() == [chunk + [0] * 13]
+    for part in (tokens, positions, slots, rows, table, lens, chunk_table, chunk_lens, bounds):
+        assert (part.data_ptr() - buffer.data_ptr()) % 16 == 0
+
+
+def test_rows_too_many_are_written_nowhere_and_read_nothing(directory):
+    scheduled = steps(plain_runner(directory))[1:]
+    step = PagedStep.of(scheduled, 4)
+    shape = StepShape(4, 4, 4, 0, 16)
+    _, _, slots, _, _, lens, *_ = shape.parts(step.stage(shape, [None], pinned=False))
+    assert slots[2:].tolist() == [-1, -1] and lens.tolist() == [5, 1, 0, 0]
+
+
+def test_blocks_that_were_given_back_are_refused_only_in_view(directory):
+    scheduled = steps(plain_runner(directory))
+    chunk = scheduled[0].seq
+    chunk.block_table[0] = -1
+    step = PagedStep.of(scheduled, 4)
+    step.stage(step.shape(), [2], pinned=False)  # queries 6 … 11 see keys from 5 on
+    for windows in ([None], [4], [2, None]):
+        with pytest.raises(IndexError, match="block in view was given back"):
+            step.stage(step.shape(), windows, pinned=False)
+    chunk.block_table[2] = -1
+    with pytest.raises(IndexError, match="given back before its write"):
+        step.stage(step.shape(), [2], pinned=False)
+
+
+def test_slots_are_int64(directory):
+    """Trap 47."""
+    scheduled = steps(plain_runner(directory))[1:2]
+    scheduled[0].seq.block_table = [2**30, 2**30]
+    step = PagedStep.of(scheduled, 16)
+    slots = step.shape().parts(step.stage(step.shape(), [None], pinned=False))[2]
+    assert slots.tolist() == [2**34 + 4]
+
+
+@pytest.mark.parametrize(("blocks", "width"), [(1, 16), (16, 16), (17, 32)])
+def test_tables_are_as_wide_as_triton_likes_them(blocks, width):
+    assert padded_width(blocks) == width
+
+
+@pytest.mark.parametrize(
+    ("length", "keys"), [(1, 256), (2048, 256), (16_384, 256), (16_385, 512), (131_072, 2048)]
+)
+def test_keys_are_split_by_the_longest_context_alone(length, keys):
+    assert keys_per_split(length) == keys
+
+
+# ---- graphs --------------------------------------------------------------------------------------
+
+
+def test_sizes_that_are_captured():
+    assert captured_sizes(1) == [1]
+    assert captured_sizes(6) == [1, 2, 4, 6]
+    assert captured_sizes(32) == [1, 2, 4, 8, 16, 24, 32]
+    assert captured_sizes(300)[-5:] == [248, 256, 272, 288, 300]
+    assert len(captured_sizes(1024)) == len(set(captured_sizes(1024)))
+
+
+def replayed(driver, graphs, shares):
+    """The sizes whose graphs a step replayed."""
+    before = list(graphs.replays)
+    driver.step(shares)
+    sizes = sorted(captured_sizes(6), reverse=True)  # the largest is captured first
+    counts = zip(sizes, before, graphs.replays, strict=True)
+    return [size for size, old, new in counts if new > old]
+
+
+def test_the_smallest_graph_that_holds_the_batch_is_replayed(directory):
+    graphs = ReRun()
+    driver = Driver(paged_runner(directory, capture=graphs))
+    sequences = [driver.add([5 + i, 6]) for i in range(7)]
+    assert replayed(driver, graphs, [(seq, 2) for seq in sequences]) == []  # prompts
+    for count, size in ((1, 1), (2, 2), (3, 4), (4, 4), (5, 6), (6, 6)):
+        assert replayed(driver, graphs, [(seq, 1) for seq in sequences[:count]]) == [size]
+    assert replayed(driver, graphs, [(seq, 1) for seq in sequences]) == []  # seven are too many
+    late = driver.add([1, 2, 3])
+    assert replayed(driver, graphs, [(late, 2), (sequences[0], 1)]) == []  # one is a chunk
+
+
+def test_a_context_longer_than_the_captured_tables_runs_without(directory):
+    graphs = ReRun()
+    runner = paged_runner(directory, capture=graphs, max_model_len=16)
+    driver = Driver(runner)
+    long = driver.add(list(range(62)))
+    driver.step([(long, 62)])
+    assert replayed(driver, graphs, [(long, 1)]) and replayed(driver, graphs, [(long, 1)])
+    assert replayed(driver, graphs, [(long, 1)]) == []  # the 65th token: 17 blocks
+
+
+def test_enforce_eager_captures_nothing(directory):
+    graphs = ReRun()
+    runner = paged_runner(directory, capture=graphs, enforce_eager=True)
+    assert generate(runner, PROMPTS, 4, num_blocks=64)[0]
+    assert graphs.replays == []
+
+
+def test_another_pool_for_a_while_runs_without_graphs(directory):
+    graphs = ReRun()
+    runner = paged_runner(directory, capture=graphs)
+    expected, _ = generate(plain_runner(directory), PROMPTS[:2], 5)
+    runner.bind(64, 4)
+    driver = Driver(runner)
+    sequences = [driver.add(prompt) for prompt in PROMPTS[:2]]
+    driver.run(sequences, 3)
+    count = sum(graphs.replays)
+    with runner.lent(64, 4):
+        other = Driver(runner, seed=7)
+        assert other.run([other.add(prompt) for prompt in PROMPTS[:2]], 5) == expected
+        assert sum(graphs.replays) == count
+    assert driver.run(sequences, 5) == expected
+    assert sum(graphs.replays) == count + 2
+
+
+def test_a_new_pool_gets_graphs_of_its_own(directory):
+    graphs = ReRun()
+    runner = paged_runner(directory, capture=graphs)
+    made = len(graphs.replays)
+    runner.bind(32, 8)
+    assert len(graphs.replays) == 2 * made
+    expected, _ = generate(plain_runner(directory), PROMPTS[:2], 5)
+    assert generate(runner, PROMPTS[:2], 5, block_size=8, num_blocks=32)[0] == expected
+
+
+def test_capturing_writes_nothing_into_the_pool(directory):
+    runner = paged_runner(directory, capture=ReRun())
+    assert not any(layer.any() for layer in runner.store.blocks)
+
+
+def test_of_a_graph_only_the_whole_time_is_told(directory):
+    runner = paged_runner(directory, capture=ReRun())
+    driver = Driver(runner)
+    seq = driver.add([5, 6, 7])
+    driver.step([(seq, 3)])
+    assert runner.step_timing.keys() == {
+        "forward_us", "attention_us", "linear_us", "other_us", "sample_us"
+    }  # fmt: skip
+    driver.step([(seq, 1)])
+    assert runner.step_timing.keys() == {"forward_us", "sample_us"}
+    assert min(runner.step_timing.values()) > 0
+
+
+# ---- a step is launched before the one before it is collected ------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["torch's path", "eager", "graphs"])
+def test_tokens_that_nobody_knows_yet_are_put_in(directory, kind):
+    capture = ReRun() if kind == "graphs" else None
+    if kind == "torch's path":
+        runner = plain_runner(directory)
+    else:
+        runner = paged_runner(directory, capture=capture)
+    expected, _ = generate(plain_runner(directory), PROMPTS[1:3], 6)
+    runner.bind(64, 4)
+    assert run_ahead(runner, PROMPTS[1:3], 6) == expected
+
+
+def run_ahead(runner, prompts, num_outputs):
+    """Every step but the first is launched while the one before it is not collected."""
+    driver = Driver(runner)
+    sequences = [driver.add(prompt) for prompt in prompts]
+    in_flight = None
+    for k in range(num_outputs):
+        scheduled = []
+        for seq in sequences:
+            start = 0 if k == 0 else seq.num_prompt_tokens + k - 1
+            stop = seq.num_prompt_tokens + k
+            driver.reserve(seq, stop)
+            scheduled.append(ScheduledSequence(seq, stop - start, 1, start=start))
+        launched = runner.launch(paged_checks.batch_of(scheduled))
+        if in_flight is not None:
+            take_in(runner, in_flight, sequences)
+        in_flight = launched
+    take_in(runner, in_flight, sequences)
+    return [seq.output_tokens for seq in sequences]
+
+
+def take_in(runner, launched, sequences):
+    for seq, (token,) in zip(sequences, runner.collect(launched).token_ids, strict=True):
+        seq.tokens.append(token)
