@@ -135,6 +135,8 @@ class ModelRunner:
         and for those that are bound later. Seconds of work, for whoever serves or measures."""
         if self._paged is not None:
             self._paged.capture(self._pool)
+            if self._paged.captures:
+                self._source["decode_graphs"] = True
 
     @property
     def graph_sizes(self) -> list[int]:
@@ -154,12 +156,13 @@ class ModelRunner:
 
         Raises MemoryBudgetError if both do not fit; then nothing has changed.
         """
-        kept = self._pool, self.seed
+        kept, newest = (self._pool, self.seed), self._newest
         self._take(self._new_store(num_blocks, block_size, kv_dtype, measure_kv_error), seed)
         try:
             yield
         finally:
             self._take(*kept)
+            self._newest = newest
 
     def _new_store(
         self, num_blocks: int, block_size: int, kv_dtype: KVDtype, measure_error: bool
@@ -181,7 +184,7 @@ class ModelRunner:
 
     def _take(self, store: KVStore, seed: int) -> None:
         """Work with this pool and seed from now on."""
-        self.store, self.seed = store, seed
+        self.store, self.seed, self._newest = store, seed, None
         num_layers = self.config.num_hidden_layers
         weights = self._source["weights"]
         self._work = WorkCounter(
@@ -201,8 +204,9 @@ class ModelRunner:
 
     @property
     def source(self) -> dict[str, Any]:
-        """device, processor, dtype, weights, kernels, model, model_sha256; and `ceilings`
-        (`Calibration.ceilings`) if this machine has been calibrated under these conditions."""
+        """device, processor, dtype, weights, kernels, model, model_sha256; `ceilings`
+        (`Calibration.ceilings`) if this machine has been calibrated under these conditions; and
+        `decode_graphs`, true, if decode steps are graphs."""
         return dict(self._source)
 
     @property

@@ -66,6 +66,11 @@ class PagedSteps:
         """Numbers of sequences for which graphs are captured; empty without."""
         return self._sizes
 
+    @property
+    def captures(self) -> bool:
+        """Whether decode steps are graphs, now or once their pool's scales are fixed."""
+        return self._captures
+
     def bind(self, store: KVStore) -> None:
         """Another pool: graphs that were captured over the one before are captured over it."""
         if self._captures:

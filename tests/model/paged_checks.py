@@ -62,8 +62,9 @@ def tiny_model(name, directory):
     return families.FAMILIES[name](directory / name)
 
 
-def journeys(runner, short=False):
-    """name → (tokens of each sequence, logits [n, vocab_size]). short: what takes few steps."""
+def journeys(runner, short=False, cache_off=True):
+    """name → (tokens of each sequence, logits [n, vocab_size]). short: what takes few steps.
+    cache_off: also without a KV cache."""
     out = {}
 
     def note(name, driver, sequences):
@@ -78,6 +79,7 @@ def journeys(runner, short=False):
     forks(runner, note, 2 if short else 6)
     if not short:
         preempted(runner, note)
+    if cache_off and not short:
         without_cache(runner, note)
     return out
 
