@@ -336,15 +336,18 @@ def test_tokens_that_nobody_knows_yet_are_put_in(directory, kind):
         runner = plain_runner(directory)
     else:
         runner = paged_runner(directory, capture=capture)
-    expected, _ = generate(plain_runner(directory), PROMPTS[1:3], 6)
+    settings = [{}, {"temperature": 2.0, "seed": 3}]
+    plain = Driver(plain_runner(directory))
+    sequences = [plain.add(p, **s) for p, s in zip(PROMPTS[1:3], settings, strict=True)]
+    expected = plain.run(sequences, 6)
     runner.bind(64, 4)
-    assert run_ahead(runner, PROMPTS[1:3], 6) == expected
-
-
-def run_ahead(runner, prompts, num_outputs):
-    """Every step but the first is launched while the one before it is not collected."""
     driver = Driver(runner)
-    sequences = [driver.add(prompt) for prompt in prompts]
+    sequences = [driver.add(p, **s) for p, s in zip(PROMPTS[1:3], settings, strict=True)]
+    assert run_ahead(runner, driver, sequences, 6) == expected
+
+
+def run_ahead(runner, driver, sequences, num_outputs):
+    """Every step but the first is launched while the one before it is not collected."""
     in_flight = None
     for k in range(num_outputs):
         scheduled = []
