@@ -105,10 +105,13 @@ class ModelRunner:
         ceilings = calibration and calibration.ceilings(self._source["weights"])
         if ceilings is not None:
             self._source["ceilings"] = ceilings
-        self._clock: StepClock = NoClock()
-        self._newest: PendingOutput | None = None  # of the step launched last
         self._dtype_name = dtype_name
         self._kv_amax: torch.Tensor | None = None
+        self._clock: StepClock = NoClock()
+        self._newest: PendingOutput | None = None  # of the step launched last
+        self.seed = seed
+        self.store: KVStore | None = None
+        self._work = WorkCounter(self.config, dtype_name, linear=weights)
         self._step_timing: dict[str, float] = {}
         self._step_work: dict[str, int] | None = None
         self.bind(num_blocks, block_size, seed, kv_dtype, measure_kv_error)
@@ -122,13 +125,13 @@ class ModelRunner:
         measure_kv_error: bool = False,
     ) -> None:
         """An empty pool of another shape, and another scenario's seed, on the same weights."""
-        self.store: KVStore | None = None  # the old pool goes before the new one is taken
+        self.store = None  # the old pool goes before the new one is taken
         if self._paged is not None:
             self._paged.unbind()  # graphs hold the old pool, too
-        store = self._new_store(num_blocks, block_size, kv_dtype, measure_kv_error)
-        self._take(store, seed)
+        self._take(self._new_store(num_blocks, block_size, kv_dtype, measure_kv_error), seed)
+        self._newest = None
         if self._paged is not None:
-            self._paged.bind(store)
+            self._paged.bind(self._pool)
 
     def capture_graphs(self) -> None:
         """Capture decode steps as CUDA graphs, where there are any (`PagedOptions`): for this pool,
@@ -156,13 +159,12 @@ class ModelRunner:
 
         Raises MemoryBudgetError if both do not fit; then nothing has changed.
         """
-        kept, newest = (self._pool, self.seed), self._newest
+        kept = self.store, self.seed, self._work, self._newest
         self._take(self._new_store(num_blocks, block_size, kv_dtype, measure_kv_error), seed)
         try:
             yield
         finally:
-            self._take(*kept)
-            self._newest = newest
+            self.store, self.seed, self._work, self._newest = kept
 
     def _new_store(
         self, num_blocks: int, block_size: int, kv_dtype: KVDtype, measure_error: bool
@@ -170,7 +172,7 @@ class ModelRunner:
         spec = KVSpec.of(kv_dtype)
         spec.of_layers(self.config.num_hidden_layers)  # refused before a text is computed
         if spec.calibration == "text" and self._kv_amax is None:
-            self._kv_amax = kv_amax(self.model, self.tokenizer, self.dtype, self.device)
+            self._kv_amax = kv_amax(self)
         return KVStore(
             self.config,
             num_blocks,
@@ -184,7 +186,7 @@ class ModelRunner:
 
     def _take(self, store: KVStore, seed: int) -> None:
         """Work with this pool and seed from now on."""
-        self.store, self.seed, self._newest = store, seed, None
+        self.store, self.seed = store, seed
         num_layers = self.config.num_hidden_layers
         weights = self._source["weights"]
         self._work = WorkCounter(
@@ -327,6 +329,12 @@ class ModelRunner:
         output = step.output.read()
         self._step_timing, self._step_work = step.clock.read(), step.work
         return output
+
+    @torch.inference_mode()
+    def forward(self, scheduled: Seq[ScheduledSequence]) -> torch.Tensor:
+        """Compute a step's tokens, T in all, and sample nothing: hidden states [T, h] float32, in
+        the order of the batch if no sequence computes one token alone."""
+        return self._prepare(scheduled).forward(NoClock())
 
     def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """[L, h] → logits [L, vocab_size], in the model's dtype."""

@@ -80,7 +80,7 @@ def test_fixed_scales_cut_off_what_is_too_large(tiny, tiny_oracle, name):
     """The scales are those of the shipped text; the prompts exceed some of them."""
     kv_dtype = STATIC[name]
     all_tokens, all_logits = outputs_of(tiny, kv_dtype, 7)
-    amax = kv_amax(tiny.model, tiny.tokenizer, tiny.dtype, tiny.device).double()
+    amax = kv_amax(tiny).double()
     forms = form_of(kv_dtype)
     per_tensor = kv_dtype == "fp8" or kv_dtype["scale"] == "per_tensor"
 
