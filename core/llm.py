@@ -25,7 +25,7 @@ from core.errors import (
     UnsupportedError,
 )
 from core.interrupts import interrupts_deferred
-from core.model.model_runner import ModelRunner
+from core.model.load_runner import GpuSettings, load_runner
 from core.model.stop_strings import completion_text
 from core.outputs import (
     CompletionOutput,
@@ -56,6 +56,9 @@ class LLM:
     weights: "int8" for matrices in 8 bits, on the CPU. device: "cpu", "cuda" or None for the best
     at hand. seed: of the engine. trace: keep what `last_run` needs (it grows with every token).
     debug: check every step.
+    gpu_memory_utilization: the share of a GPU's memory that weights, a step and the pool may take
+    together; it decides `num_blocks`. enforce_eager: no CUDA graphs (slower; a step's parts are
+    timed).
     **engine: fields of `EngineConfig`; `max_model_len` defaults to what model and pool allow.
 
     Raises ScenarioError, UnsupportedError, ModelNotFound and the others of `core.model.errors`.
@@ -72,30 +75,38 @@ class LLM:
         seed: int = 0,
         trace: bool = True,
         debug: bool = False,
+        gpu_memory_utilization: float | None = None,
+        enforce_eager: bool = False,
         **engine: Any,
     ) -> None:
         if threads is not None and threads < 1:
             raise ScenarioError("threads", f"{threads} is less than 1")
+        if gpu_memory_utilization is not None and "num_blocks" in engine:
+            raise ScenarioError("num_blocks", "gpu_memory_utilization decides it: give one of them")
         self._trace, self._debug = trace, debug
         settings = {**_DEFAULTS, **engine}
         self._empty = _first_settings(model, seed, settings)  # before the weights are loaded
         config = self._empty.engine
-        self.runner = ModelRunner(
+        self.runner, config = load_runner(
             model,
-            dtype,
-            device,
+            config,
+            dtype=dtype,
+            device=device,
             threads=threads,
             seed=seed,
             weights=weights,
-            **config.kv_pool,
+            gpu=GpuSettings(gpu_memory_utilization, enforce_eager),
+            max_model_len=engine.get("max_model_len"),
         )
+        settings["num_blocks"] = config.num_blocks
         if "max_model_len" not in engine:
             most = config.num_blocks * config.block_size
             if not (config.kv_cache and config.chunked_prefill):  # a step computes prompts whole
                 limit = config.max_num_batched_tokens
                 most = min(most, limit) if config.kv_cache else limit
             settings["max_model_len"] = min(self.runner.max_model_len, most)
-            self._empty = _settings(model, seed, settings)
+        self._empty = _settings(model, seed, settings)
+        self.runner.capture_graphs()
         self.engine = self._new_engine()
         # A stream that nobody holds any more is nobody's: it must not be kept alive here.
         self._streams: WeakValueDictionary[Request, TextStream] = WeakValueDictionary()

@@ -6,6 +6,7 @@ import dataclasses
 
 from core.engine import Engine
 from core.errors import MismatchError, UnsupportedError
+from core.model.load_runner import NO_GPU_SETTINGS, GpuSettings, load_runner
 from core.model.model_runner import ModelRunner
 from core.model.stop_strings import completion_text
 from core.scenario import RequestSpec, Scenario
@@ -41,8 +42,11 @@ def record(
     device: str | None = None,
     threads: int | None = None,
     debug: bool = False,
+    gpu: GpuSettings = NO_GPU_SETTINGS,
 ) -> Run:
     """Run a scenario on its real model and give the run, labelled RECORDED.
+
+    gpu: with a `gpu_memory_utilization` the run's scenario has the number of blocks that fitted.
 
     Raises UnsupportedError, ModelError.
     """
@@ -51,17 +55,20 @@ def record(
             'model: the scenario names none; give "model": "smollm2-135m-instruct", or use simulate'
         )
     check_supported(scenario)
-    engine_config = scenario.engine
-    runner = ModelRunner(
+    runner, engine_config = load_runner(
         scenario.model,
-        dtype,
-        device,
+        scenario.engine,
+        dtype=dtype,
+        device=device,
         threads=threads,
         seed=scenario.seed,
         weights=weights,
-        **engine_config.kv_pool,
+        gpu=gpu,
+        max_model_len=scenario.engine.max_model_len,
     )
+    scenario = dataclasses.replace(scenario, engine=engine_config)
     _warm_up(runner, scenario)
+    runner.capture_graphs()
     run = Engine(scenario, runner, label="RECORDED", debug=debug).run_to_end()
     add_texts(run, runner)
     return run
@@ -91,7 +98,9 @@ def verify_tokens(run: Run) -> None:
         raise UnsupportedError("the run has no model: its tokens are scripted")
     kind = "cpu" if source["device"] == "CPU" else "cuda"
     weights = "int8" if source.get("weights") == "int8" else None
-    again = record(run.scenario, dtype=source["dtype"], weights=weights, device=kind)
+    # A graph computes a padded batch, whose products cuBLAS may add up in another order.
+    gpu = GpuSettings(enforce_eager=not source.get("decode_graphs"))
+    again = record(run.scenario, dtype=source["dtype"], weights=weights, device=kind, gpu=gpu)
     if again.header["source"]["model_sha256"] != source["model_sha256"]:
         raise MismatchError("the weights differ from those that were recorded")
     if again.header["sliding_window"] != run.header.get("sliding_window"):

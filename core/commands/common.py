@@ -51,6 +51,19 @@ def json_file(source: str, path: str) -> dict[str, Any]:
     return config_json.read(data, path)
 
 
+def add_gpu_options(parser: argparse.ArgumentParser) -> None:
+    """Options of `core.model.load_runner.GpuSettings`."""
+    parser.add_argument(
+        "--gpu-memory-utilization",
+        type=float,
+        metavar="SHARE",
+        help="on a GPU: as many blocks as fit into this share of its memory, 0 … 1",
+    )
+    parser.add_argument(
+        "--enforce-eager", action="store_true", help="on a GPU: no CUDA graphs, for decode steps"
+    )
+
+
 class ProgressLine:
     """Progress on standard error: a percentage on a terminal, else a line for each stage."""
 

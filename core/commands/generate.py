@@ -8,7 +8,7 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
-from core.commands.common import positive, prepare_model, print_json
+from core.commands.common import add_gpu_options, positive, prepare_model, print_json
 from core.errors import KVScopeError
 
 
@@ -43,6 +43,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--weights", choices=["int8"], help="8 bits; default: of the dtype")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
     parser.add_argument("--threads", type=positive, help="CPU threads; default: torch's choice")
+    add_gpu_options(parser)
     parser.add_argument("--prefix-cache", choices=["radix", "hash", "off"], default="radix")
     parser.add_argument(
         "--chat", action="store_true", help="put the prompt into the model's chat template"
@@ -65,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         weights=args.weights,
         device=args.device,
         threads=args.threads,
+        gpu_memory_utilization=args.gpu_memory_utilization,
+        enforce_eager=args.enforce_eager,
         prefix_cache=args.prefix_cache,
     )
     prompt: str | list[int] = text

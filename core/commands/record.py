@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from core.commands.common import positive, prepare_model
+from core.commands.common import add_gpu_options, positive, prepare_model
 from core.scenario import Scenario
 from core.trace.run import check_writable
 
@@ -18,6 +18,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--weights", choices=["int8"], help="8 bits; default: of the dtype")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
     parser.add_argument("--threads", type=positive, help="CPU threads; default: torch's choice")
+    add_gpu_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -25,7 +26,8 @@ def run(args: argparse.Namespace) -> int:
     scenario = Scenario.from_file(args.scenario)
     check_writable(args.output)
     prepare_model(scenario.model)
-    from core.record import record  # here, because it loads torch
+    from core.model.load_runner import GpuSettings  # here, because it loads torch
+    from core.record import record
 
     result = record(
         scenario,
@@ -33,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
         weights=args.weights,
         device=args.device,
         threads=args.threads,
+        gpu=GpuSettings(args.gpu_memory_utilization, args.enforce_eager),
     )
     result.write(args.output)
     source = result.header["source"]

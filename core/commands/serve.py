@@ -8,7 +8,7 @@ import os
 import threading
 from typing import Any
 
-from core.commands.common import positive, prepare_model
+from core.commands.common import add_gpu_options, positive, prepare_model
 from core.errors import KVScopeError
 
 TOKEN_VARIABLE = "KV_SCOPE_ENGINE_TOKEN"
@@ -31,6 +31,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--weights", choices=["int8"], help="8 bits; default: of the dtype")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
     parser.add_argument("--threads", type=positive, help="CPU threads; default: torch's choice")
+    add_gpu_options(parser)
     parser.add_argument("--seed", type=int, default=0, help="of requests without one")
     for name, what in (
         ("num-blocks", "blocks of the live engine's pool"),
@@ -76,8 +77,13 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.nice and hasattr(os, "nice"):
         os.nice(min(19, max(0, args.nice)))
+    if args.gpu_memory_utilization is not None and args.num_blocks is not None:
+        raise KVScopeError(
+            "--gpu-memory-utilization decides the number of blocks: give one of them"
+        )
     prepare_model(args.model)
-    from core.server.limits import Limits  # here, because it loads torch
+    from core.model.load_runner import GpuSettings  # here, because it loads torch
+    from core.server.limits import Limits
     from core.server.run import serve
     from core.server.settings import ServeSettings
 
@@ -95,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
         weights=args.weights,
         device=args.device,
         threads=args.threads,
+        gpu=GpuSettings(args.gpu_memory_utilization, args.enforce_eager),
     )
     limits = Limits(
         max_live=args.max_live,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from core.model.device import check_weights, device_name, pick_device, pick_dtyp
 from core.model.errors import ModelError
 from core.model.kv_calibration import kv_amax
 from core.model.kv_store import KVStore
+from core.model.launched import LaunchedStep, PlainStep
 from core.model.llama import Llama
 from core.model.loader import load_llama
 from core.model.paged_inputs import PagedInputs
@@ -41,31 +41,6 @@ from core.sampling.staging import to_device
 from kernels.dispatch import choose
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchedStep:
-    """A step that the device is computing: what `launch` gives and `collect` takes.
-
-    output, work: None if nothing was scheduled.
-    """
-
-    output: PendingOutput | None
-    work: dict[str, int] | None
-    clock: StepClock
-
-
-@dataclass(frozen=True, slots=True)
-class PlainStep:
-    """A step of a `Llama`, whose numbers are on the device."""
-
-    model: Llama
-    store: KVStore
-    inputs: StepInputs
-
-    def forward(self, clock: StepClock) -> torch.Tensor:
-        """Hidden states [T, h] float32, before the last norm."""
-        return self.model.forward(self.inputs, self.store, clock)
-
-
 class ModelRunner:
     """Implements `core.runner.Runner` with a real model.
 
@@ -74,8 +49,8 @@ class ModelRunner:
     or None for the best at hand. num_blocks, block_size: the KV pool. threads: CPU threads, None
     leaves torch's choice. seed: the scenario's. weights: "int8" for the layers' matrices in 8 bits,
     None for all weights in the dtype. kv_dtype: what the KV cache stores (`core.kv_spec`), if not
-    numbers of the dtype. measure_kv_error: see `KVStore`.
-    paged: of a model that runs by the kernels for GPUs.
+    numbers of the dtype. measure_kv_error: see `KVStore`. paged: of a model that runs by the
+    kernels for GPUs.
 
     `bind` gives it another pool on the same weights. After each `execute`, `step_timing` and
     `step_work` say how long the step took and what it had to do.
@@ -158,6 +133,19 @@ class ModelRunner:
         if self._paged is not None:
             self._paged.bind(self._pool)
 
+    def capture_graphs(self) -> None:
+        """Capture decode steps as CUDA graphs, where there are any (`PagedOptions`): for this pool,
+        and for those that are bound later. Seconds of work, for whoever serves or measures."""
+        if self._paged is not None:
+            self._paged.capture(self._pool)
+            if self._paged.captures:
+                self._source["decode_graphs"] = True
+
+    @property
+    def graph_sizes(self) -> list[int]:
+        """Batch sizes for which `capture_graphs` captures; empty where it does nothing."""
+        return [] if self._paged is None else self._paged.sizes
+
     @contextmanager
     def lent(
         self,
@@ -171,12 +159,12 @@ class ModelRunner:
 
         Raises MemoryBudgetError if both do not fit; then nothing has changed.
         """
-        kept = self.store, self.seed, self._work
+        kept = self.store, self.seed, self._work, self._newest
         self._take(self._new_store(num_blocks, block_size, kv_dtype, measure_kv_error), seed)
         try:
             yield
         finally:
-            self.store, self.seed, self._work = kept
+            self.store, self.seed, self._work, self._newest = kept
 
     def _new_store(
         self, num_blocks: int, block_size: int, kv_dtype: KVDtype, measure_error: bool
@@ -218,8 +206,9 @@ class ModelRunner:
 
     @property
     def source(self) -> dict[str, Any]:
-        """device, processor, dtype, weights, kernels, model, model_sha256; and `ceilings`
-        (`Calibration.ceilings`) if this machine has been calibrated under these conditions."""
+        """device, processor, dtype, weights, kernels, model, model_sha256; `ceilings`
+        (`Calibration.ceilings`) if this machine has been calibrated under these conditions; and
+        `decode_graphs`, true, if decode steps are graphs."""
         return dict(self._source)
 
     @property

@@ -229,6 +229,15 @@ def inputs_in(
     )
 
 
+def eager_inputs(
+    step: PagedStep, windows: Iterable[int | None], device: torch.device, keys_per_split: int
+) -> PagedInputs:
+    """A step's tensors in a buffer of their own, on its way to the device."""
+    shape = step.shape()
+    staged = step.stage(shape, windows, device.type == "cuda")
+    return inputs_in(staged.to(device, non_blocking=True), shape, keys_per_split, step)
+
+
 def inputs_at_hand(
     step: PagedStep,
     layout: KVLayout,

@@ -28,6 +28,7 @@ from kernels.paged_decode import paged_decode
 from kernels.paged_prefill import paged_prefill
 from kernels.rms_norm import rms_norm
 from kernels.rotate_and_store import rotate_and_store
+from kernels.store_kv import store_kv
 
 
 @dataclass(slots=True)
@@ -78,16 +79,8 @@ class PagedLayer:
         clock.lap(OTHER)
         heads = self.qkv(normed).to(store.dtype).view(len(x), -1, core.head_dim)
         clock.lap(LINEAR)
-        blocks = KVBlocks(*store.blocks[core.layer])
-        rotate_and_store(
-            heads,
-            *angles,
-            blocks,
-            inputs.slot_mapping,
-            self.head_norm,
-            self.eps,
-            backend=self.backend,
-        )
+        blocks = store.kv_blocks(core.layer)
+        self._rotate_and_store(heads, blocks, angles, inputs, store)
         clock.lap(OTHER)
         context = self._attend(heads, blocks, inputs, store)
         clock.lap(ATTENTION)
@@ -102,6 +95,32 @@ class PagedLayer:
         out = self.down(activated)
         clock.lap(LINEAR)
         return out
+
+    def _rotate_and_store(
+        self,
+        heads: torch.Tensor,
+        blocks: KVBlocks,
+        angles: tuple[torch.Tensor, torch.Tensor],
+        inputs: PagedInputs,
+        store: KVStore,
+    ) -> None:
+        """heads: [T, n_q + 2 · n_kv, d]; queries and keys are turned in place."""
+        core, slots = self.attention, inputs.slot_mapping
+        key_value = heads[:, core.n_q :]
+        scales = store.scales[core.layer]
+        dynamic = store.dynamic(core.layer)
+        norm = (self.head_norm, self.eps)
+        if scales is not None and scales.pending and inputs.at_hand is None:
+            # The first tokens decide the scales; so they are turned first, and stored then.
+            nowhere = torch.full_like(slots, -1)
+            rotate_and_store(heads, *angles, blocks, nowhere, *norm, dynamic, self.backend)
+            scales.take_from(key_value)
+            key, value = key_value.chunk(2, 1)
+            store_kv(key, value, blocks, slots, dynamic, self.backend)
+        else:
+            rotate_and_store(heads, *angles, blocks, slots, *norm, dynamic, self.backend)
+        if store.measures_error and inputs.at_hand is None:
+            store.measure(core.layer, key_value, store.layout.slot_index(slots))
 
     def _attend(
         self, heads: torch.Tensor, blocks: KVBlocks, inputs: PagedInputs, store: KVStore

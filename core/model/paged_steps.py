@@ -12,8 +12,8 @@ from core.model.kv_store import KVStore
 from core.model.paged_inputs import (
     PagedInputs,
     PagedStep,
+    eager_inputs,
     inputs_at_hand,
-    inputs_in,
     keys_per_split,
 )
 from core.model.paged_model import PagedLlama
@@ -42,7 +42,7 @@ class PagedOptions:
 class PagedSteps:
     """Prepares steps of one model, and computes them.
 
-    `bind` captures the graphs of a pool. In another pool, for a while, steps run without.
+    `capture` makes the graphs of a pool. In another pool, for a while, steps run without.
     """
 
     def __init__(self, model: PagedLlama, device: torch.device, options: PagedOptions) -> None:
@@ -58,31 +58,52 @@ class PagedSteps:
         if self._capture is not None and not options.enforce_eager:
             self._sizes = captured_sizes(options.max_num_seqs)
         self._graphs: DecodeGraphs | None = None
+        self._captures = False
+        self._waiting: KVStore | None = None
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers of sequences for which `bind` captures graphs; empty without."""
+        """Numbers of sequences for which graphs are captured; empty without."""
         return self._sizes
 
-    @torch.inference_mode()
+    @property
+    def captures(self) -> bool:
+        """Whether decode steps are graphs, now or once their pool's scales are fixed."""
+        return self._captures
+
     def bind(self, store: KVStore) -> None:
-        """Capture the graphs of a pool; those of the pool before are let go of first."""
-        self._graphs = None
-        if self._sizes:
-            assert self._capture is not None
-            self._graphs = DecodeGraphs(
-                self._model,
-                store,
-                self._device,
-                self._sizes,
-                self._max_model_len,
-                self._keys_per_split,
-                self._capture,
-            )
+        """Another pool: graphs that were captured over the one before are captured over it."""
+        if self._captures:
+            self.capture(store)
+
+    @torch.inference_mode()
+    def capture(self, store: KVStore) -> None:
+        """Capture the graphs of a pool, now and of every pool that is bound later.
+
+        A pool whose scales the first step decides has its graphs after it; one that measures what
+        it stores has none: a graph would measure its padding too.
+        """
+        self._graphs = self._waiting = None
+        if not self._sizes or store.measures_error:
+            return
+        assert self._capture is not None
+        self._captures = True
+        if _has_pending_scales(store):
+            self._waiting = store
+            return
+        self._graphs = DecodeGraphs(
+            self._model,
+            store,
+            self._device,
+            self._sizes,
+            self._max_model_len,
+            self._keys_per_split,
+            self._capture,
+        )
 
     def unbind(self) -> None:
-        """Let go of the pool and its graphs."""
-        self._graphs = None
+        """Let go of the pool, which graphs hold too."""
+        self._graphs = self._waiting = None
 
     def prepare(self, scheduled: Seq[ScheduledSequence], store: KVStore) -> PreparedStep:
         """Sort a step, and bring its numbers to the device."""
@@ -90,16 +111,19 @@ class PagedSteps:
         if not step.kept:
             inputs = inputs_at_hand(step, store.layout, store.dtype, self._device, self._windows)
             return PreparedStep(self._model, store, step, inputs)
+        if self._waiting is store and not _has_pending_scales(store):
+            self.capture(store)
         if self._graphs is not None and self._graphs.store is store:
             size = self._graphs.size_for(step)
             if size is not None:
                 inputs = self._graphs.place(step, size)
                 return PreparedStep(self._model, store, step, inputs, self._graphs, size)
-        shape = step.shape()
-        staged = step.stage(shape, self._windows, self._device.type == "cuda")
-        buffer = staged.to(self._device, non_blocking=True)
-        inputs = inputs_in(buffer, shape, self._keys_per_split, step)
+        inputs = eager_inputs(step, self._windows, self._device, self._keys_per_split)
         return PreparedStep(self._model, store, step, inputs)
+
+
+def _has_pending_scales(store: KVStore) -> bool:
+    return any(scales is not None and scales.pending for scales in store.scales)
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,6 +217,7 @@ class EngineHost:
         self._busy_since = monotonic()
         runner = settings.load()
         _warm_up(runner, settings.scenario)
+        runner.capture_graphs()
         metrics = LiveMetrics(
             runner.source["model"], settings.scenario.engine, lambda: self.turns.num_waiting
         )

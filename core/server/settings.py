@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import ScenarioError
+from core.model.load_runner import NO_GPU_SETTINGS, GpuSettings, load_runner
 from core.model.model_runner import ModelRunner
 from core.scenario import Scenario
 
@@ -29,6 +30,7 @@ class ServeSettings:
     device: str | None = None
     threads: int | None = None
     debug: bool = False
+    gpu: GpuSettings = NO_GPU_SETTINGS
 
     @classmethod
     def make(
@@ -49,14 +51,16 @@ class ServeSettings:
     def load(self) -> ModelRunner:
         """Load the weights and make the pool. Raises ModelError, ScenarioError."""
         engine = self.scenario.engine
-        runner = ModelRunner(
+        runner, engine = load_runner(
             self.scenario.model,
-            self.dtype,
-            self.device,
+            engine,
+            dtype=self.dtype,
+            device=self.device,
             threads=self.threads,
             seed=self.scenario.seed,
             weights=self.weights,
-            **engine.kv_pool,
+            gpu=self.gpu,
+            max_model_len=engine.max_model_len,
         )
         longest = min(engine.max_model_len, runner.max_model_len)
         if longest < 2:

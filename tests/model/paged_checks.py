@@ -49,7 +49,9 @@ def paged_runner(directory, backend="torch", device="cpu", **options):
     named = None if backend is None else Backend(backend, "named")
     options = {"max_num_seqs": 6, "max_model_len": 96, **options}
     paged = PagedOptions(backend=named, **options)
-    return ModelRunner(directory, "float32", device, NUM_BLOCKS, BLOCK_SIZE, paged=paged)
+    runner = ModelRunner(directory, "float32", device, NUM_BLOCKS, BLOCK_SIZE, paged=paged)
+    runner.capture_graphs()
+    return runner
 
 
 def plain_runner(directory):
@@ -60,8 +62,9 @@ def tiny_model(name, directory):
     return families.FAMILIES[name](directory / name)
 
 
-def journeys(runner, short=False):
-    """name → (tokens of each sequence, logits [n, vocab_size]). short: what takes few steps."""
+def journeys(runner, short=False, cache_off=True):
+    """name → (tokens of each sequence, logits [n, vocab_size]). short: what takes few steps.
+    cache_off: also without a KV cache."""
     out = {}
 
     def note(name, driver, sequences):
@@ -76,6 +79,7 @@ def journeys(runner, short=False):
     forks(runner, note, 2 if short else 6)
     if not short:
         preempted(runner, note)
+    if cache_off and not short:
         without_cache(runner, note)
     return out
 

@@ -200,7 +200,7 @@ def test_bad_settings_are_refused_before_the_weights_are_loaded(tiny_dir, monkey
     def loaded(*args):
         pytest.fail("the model was loaded")
 
-    monkeypatch.setattr("core.llm.ModelRunner", loaded)
+    monkeypatch.setattr("core.llm.load_runner", loaded)
     for error, settings in (
         (ScenarioError, {"num_blocks": -1}),
         (ScenarioError, {"block_sise": 4}),

@@ -7,6 +7,7 @@ interpreter, in test_paged_interpreted.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import matrix
 import paged_checks
@@ -68,6 +69,79 @@ def test_whole_engines_give_the_oracle_s_answers(case, tmp_path):
     runner = paged_runner(tmp_path / case.model, capture=ReRun(), max_num_seqs=16, max_model_len=96)
     paged = dataclasses.replace(subject, runner=runner)
     check(case, paged, run_case(case, paged, matrix.few(case, 0)))
+
+
+# ---- quantised blocks ----------------------------------------------------------------------------
+
+
+def in_format(runner, kv_dtype, **more):
+    """The runner, whose pools are of that format from here on."""
+    runner.bind = functools.partial(runner.bind, kv_dtype=kv_dtype, **more)
+    return runner
+
+
+FORMATS = [
+    "fp8",
+    "int8_per_token_head",
+    {"format": "int8", "scale": "per_head_static", "calibration": "first_step"},
+    {"format": "int4", "layers": {"0": "model", "2": "int8"}},
+]
+
+
+@pytest.mark.parametrize("kv_dtype", FORMATS, ids=str)
+def test_quantised_blocks_are_read_as_torch_s_path_reads_them(tmp_path, kv_dtype):
+    """Not to the bit: a sum that differs in its last digit may round to the next code."""
+    model = tiny_model("llama-biases", tmp_path)
+    graphs = ReRun()
+    theirs = journeys(in_format(plain_runner(model), kv_dtype), cache_off=False)
+    ours = journeys(in_format(paged_runner(model, capture=graphs), kv_dtype), cache_off=False)
+    assert sum(graphs.replays) > 20
+    for name, (_, logits) in theirs.items():
+        scale = logits.abs().max().item()
+        assert (ours[name][1] - logits).abs().median().item() < 1e-3 * scale, name
+
+
+def test_graphs_wait_for_scales_that_the_first_step_decides(tmp_path):
+    model = tiny_model("llama-biases", tmp_path)
+    graphs = ReRun()
+    runner = in_format(paged_runner(model, capture=graphs), FORMATS[2])
+    made = len(graphs.replays)
+    runner.bind(64, 4)
+    assert len(graphs.replays) == made
+    driver = Driver(runner)
+    seq = driver.add([5, 6, 7])
+    driver.step([(seq, 3)])
+    plain = in_format(plain_runner(model), FORMATS[2])
+    plain.bind(64, 4)
+    other = Driver(plain)
+    other.step([(other.add([5, 6, 7]), 3)])
+    for scales, expected in zip(runner.store.scales, plain.store.scales, strict=True):
+        torch.testing.assert_close(scales.scale, expected.scale)
+    before = sum(graphs.replays)
+    driver.step([(seq, 1)])
+    assert len(graphs.replays) > made and sum(graphs.replays) == before + 1
+
+
+def test_errors_of_storing_are_measured_without_graphs(tmp_path):
+    model = tiny_model("llama-biases", tmp_path)
+    graphs = ReRun()
+    more = {"kv_dtype": "int8_per_token_head", "measure_kv_error": True}
+    errors = []
+    for runner in (paged_runner(model, capture=graphs), plain_runner(model)):
+        runner.bind(64, 4, **more)
+        driver = Driver(runner)
+        driver.run([driver.add([5, 6, 7]), driver.add([8] * 9)], 3)
+        errors.append(runner.take_kv_error())
+    assert sum(graphs.replays) == 0
+    assert errors[0].keys() == errors[1].keys()
+    for name in ("key_squares", "value_squares"):
+        torch.testing.assert_close(
+            torch.tensor(errors[0][name]), torch.tensor(errors[1][name]), rtol=1e-3, atol=0
+        )
+    for name in ("key", "value"):
+        torch.testing.assert_close(
+            torch.tensor(errors[0][name]), torch.tensor(errors[1][name]), rtol=0.1, atol=1e-6
+        )
 
 
 # ---- inputs --------------------------------------------------------------------------------------
@@ -262,15 +336,18 @@ def test_tokens_that_nobody_knows_yet_are_put_in(directory, kind):
         runner = plain_runner(directory)
     else:
         runner = paged_runner(directory, capture=capture)
-    expected, _ = generate(plain_runner(directory), PROMPTS[1:3], 6)
+    settings = [{}, {"temperature": 2.0, "seed": 3}]
+    plain = Driver(plain_runner(directory))
+    sequences = [plain.add(p, **s) for p, s in zip(PROMPTS[1:3], settings, strict=True)]
+    expected = plain.run(sequences, 6)
     runner.bind(64, 4)
-    assert run_ahead(runner, PROMPTS[1:3], 6) == expected
-
-
-def run_ahead(runner, prompts, num_outputs):
-    """Every step but the first is launched while the one before it is not collected."""
     driver = Driver(runner)
-    sequences = [driver.add(prompt) for prompt in prompts]
+    sequences = [driver.add(p, **s) for p, s in zip(PROMPTS[1:3], settings, strict=True)]
+    assert run_ahead(runner, driver, sequences, 6) == expected
+
+
+def run_ahead(runner, driver, sequences, num_outputs):
+    """Every step but the first is launched while the one before it is not collected."""
     in_flight = None
     for k in range(num_outputs):
         scheduled = []
