@@ -42,6 +42,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from core.config import EngineConfig
+from core.kv.choose import KVManager
 from core.kv.manager import KVCacheManager
 from core.request import Request, Sequence, Status
 from core.runner import ScheduledSequence, StepBatch
@@ -65,20 +66,28 @@ def leaves_placeholder(item: ScheduledSequence, config: EngineConfig) -> bool:
     )
 
 
-def sits_out(batch: StepBatch, kv: KVCacheManager) -> set[str]:
+def sits_out(batch: StepBatch, kv: KVManager) -> set[str]:
     """Of the step in flight, the sequences that must not be scheduled before it is taken in.
 
-    It fills a block whose tokens the radix tree holds already, or will by then: the sequence's
-    table is going to be rewritten to the tree's block, and its own block freed. A step launched
-    before would still read that one.
+    - Beams: they go together or not at all, and whether they go on is known afterwards.
+    - Who fills a block whose tokens the radix tree holds already, or will by then: its table is
+      going to be rewritten to the tree's block, and its own block freed. A step launched before
+      would still read that one.
     """
+    beams = {
+        item.seq.id
+        for item in batch.scheduled
+        if item.seq.request.beams is not None and item.seq.num_places == 1
+    }
+    if not isinstance(kv, KVCacheManager):
+        return beams
     size = kv.block_size
     filled = (
         (item.seq, item.start // size, item.stop // size)
         for item in batch.scheduled
         if item.stop // size > item.start // size and item.seq.status is Status.RUNNING
     )
-    return kv.cache.rewrites(filled)
+    return beams | kv.cache.rewrites(filled)
 
 
 def must_drain(arriving: Iterable[Request], ran_short: bool, config: EngineConfig) -> bool:

@@ -186,14 +186,12 @@ class Scheduler:
         kv = self.kv
         running_state = Status.RUNNING
         next_victims: Iterator[Sequence] | None = None
-        waits_for_table: set[str] = set()
-        if in_flight is not None and isinstance(kv, KVCacheManager):
-            waits_for_table = sits_out(in_flight, kv)
+        out = sits_out(in_flight, kv) if in_flight is not None else ()
         for seq in self.running:
             if seq.status is not running_state:
                 continue  # preempted in this step, or an ended member of a static batch
-            if seq.id in waits_for_table:
-                continue
+            if seq.id in out:
+                continue  # in flight, and cannot go on before that step is taken in
             if budget == 0:
                 break  # nobody below would get a token either
             members = _members(seq)
