@@ -290,9 +290,10 @@ class CpuKernels:
         [T, n_q, d] bfloat16, of which the rows are written.
         """
         _, n_kv, block_size, d = _pool_shape(pool)
+        key, value = pool.data_ptr(), pool.data_ptr() + pool.nbytes // 2
         self._attend(
             qkv, rows, block_table, begins, ends, scale, most_keys, out,
-            (pool[0].data_ptr(), pool[1].data_ptr(), _FORMATS["native"], n_kv, block_size, d),
+            (key, value, _FORMATS["native"], n_kv, block_size, d),
             (None, None, None, None),
         )  # fmt: skip
 

@@ -45,14 +45,15 @@ template <class Numbers, int GROUP>
 void piece(const Blocks& blocks, const int64_t* table, int64_t head, const bf16* q, int64_t begin,
            int64_t end, float scale, float* partial) {
     const int64_t d = blocks.d, size = blocks.block_size, n = end - begin;
-    const int64_t bytes = d * Numbers::BITS / 8, step = STEP * Numbers::BITS / 8;
-    int64_t places[PIECE];  // where each key lies, in bytes; its value lies in the same place
+    const int64_t bytes = d * Numbers::BITS / 8;
+    const uint8_t* keys[PIECE];  // where each lies; its value lies `values` bytes further on
+    const int64_t values = blocks.value - blocks.key;
     float key_scale[PIECE], value_scale[PIECE];
     for (int64_t key = begin, i = 0; i < n;) {
         const int64_t block = table[key / size], token = key % size;
         const int64_t left = std::min(size - token, n - i);
-        const int64_t first = ((block * blocks.n_kv + head) * size + token) * bytes;
-        for (int64_t j = 0; j < left; j++) places[i + j] = first + j * bytes;
+        const uint8_t* k = blocks.key + ((block * blocks.n_kv + head) * size + token) * bytes;
+        for (int64_t j = 0; j < left; j++) keys[i + j] = k + j * bytes;
         if constexpr (Numbers::SCALED) {
             const int64_t *k = blocks.key_steps, *v = blocks.value_steps;
             const float* of_key = blocks.key_scale + block * k[0] + head * k[1] + token * k[2];
@@ -66,17 +67,17 @@ void piece(const Blocks& blocks, const int64_t* table, int64_t head, const bf16*
     }
     alignas(64) float scores[GROUP][PIECE];
     for (int64_t key = 0; key < n; key++) {
-        const uint8_t* k = blocks.key + places[key];
+        const uint8_t* k = keys[key];
         // A block's run is too short for the processor to guess the next one.
-        const uint8_t* next = blocks.key + places[std::min(key + AHEAD, n - 1)];
+        const uint8_t* next = keys[std::min(key + AHEAD, n - 1)];
         for (int64_t i = 0; i < bytes; i += 64) {
             _mm_prefetch(reinterpret_cast<const char*>(next + i), _MM_HINT_T0);
-            _mm_prefetch(reinterpret_cast<const char*>(blocks.value + places[key] + i), _MM_HINT_T1);
+            _mm_prefetch(reinterpret_cast<const char*>(k + values + i), _MM_HINT_T1);
         }
         __m512 sums[GROUP];
         for (int g = 0; g < GROUP; g++) sums[g] = _mm512_setzero_ps();
-        for (int64_t i = 0; i < d; i += STEP, k += step) {
-            const __m512bh part = Numbers::pairs(k);
+        for (int64_t i = 0; i < d; i += STEP) {
+            const __m512bh part = Numbers::pairs(k + i * Numbers::BITS / 8);
 #pragma GCC unroll 8
             for (int g = 0; g < GROUP; g++)
                 sums[g] = _mm512_dpbf16_ps(sums[g], (__m512bh)_mm512_loadu_si512(q + g * d + i), part);
@@ -104,12 +105,12 @@ void piece(const Blocks& blocks, const int64_t* table, int64_t head, const bf16*
         partial[g * (d + 2) + 1] = _mm512_reduce_add_ps(total);
     }
     for (int64_t i = 0; i < d; i += STEP) {
-        const uint8_t* column = blocks.value + i * Numbers::BITS / 8;
+        const int64_t column = values + i * Numbers::BITS / 8;
         __m512 first[GROUP], second[GROUP];
         for (int g = 0; g < GROUP; g++) first[g] = second[g] = _mm512_setzero_ps();
         for (int64_t key = 0; key < n; key++) {
             __m512 v_first, v_second;
-            Numbers::floats(column + places[key], v_first, v_second);
+            Numbers::floats(keys[key] + column, v_first, v_second);
 #pragma GCC unroll 8
             for (int g = 0; g < GROUP; g++) {
                 const __m512 p = _mm512_set1_ps(scores[g][key]);
