@@ -1,0 +1,37 @@
+"""Quantised caches: bytes, errors and texts of a format, and the lesson on quantisation."""
+
+import streamlit as st
+
+from ui import lesson
+from ui.kit import code, page, store
+from ui.quantise import bench, files, predict, studies
+from ui.reading import page as reading
+
+NAME = "quantisation"
+CODE = {
+    "Bytes of a token, scales included": "core.sizing.kv:kv_bytes_per_token",
+    "The error of each head": "core.trace.kv_error:of_run",
+    "Where two answers part": "core.trace.divergence:compare",
+}
+
+words, lab = lesson.load(NAME), lesson.load("kv_quantisation")
+present = page.is_present()
+
+if present:
+    bench.draw(present=True)
+    studies.draw(lab, present=True)
+    page.bar()
+else:
+    with st.container(key="kv-top", horizontal=True, vertical_alignment="bottom"):
+        page.title(words)
+        files.menu()
+        page.bar()
+    predict.draw(lab)
+    bench.draw(present=False)
+    studies.draw(lab, present=False)
+    reading.body(NAME)
+    reading.practice(NAME)
+    code.draw(lab["code"], CODE)
+    reading.beside(NAME)
+
+store.keep(redraw=False)
