@@ -43,18 +43,18 @@ def place_of(kv_dtype: str | Json) -> Place | None:
     """Where the controls stand for a format; None for one that they cannot say."""
     try:
         found = formats.normal(kv_dtype)
-    except (KeyError, TypeError, AttributeError):
+        if isinstance(found, str) or len(set(found["layers"].values())) > 1:
+            return None
+        wanted = {"fmt": found["format"], "scale": found["scale"]}
+        if "calibration" in found:
+            wanted["cal"] = found["calibration"]
+        if found["layers"]:
+            wanted["apart"] = formats.written(sorted(map(int, found["layers"])))
+            wanted["to"] = next(iter(found["layers"].values()))
+        made, refused = place.read(wanted)
+        fits = refused is None and formats.key(made.kv_dtype()) == formats.key(kv_dtype)
+    except (KeyError, TypeError, AttributeError):  # a file's own idea of a format
         return None
-    if isinstance(found, str) or len(set(found["layers"].values())) > 1:
-        return None
-    wanted = {"fmt": found["format"], "scale": found["scale"]}
-    if "calibration" in found:
-        wanted["cal"] = found["calibration"]
-    if found["layers"]:
-        wanted["apart"] = formats.written(sorted(map(int, found["layers"])))
-        wanted["to"] = next(iter(found["layers"].values()))
-    made, refused = place.read(wanted)
-    fits = refused is None and formats.key(made.kv_dtype()) == formats.key(kv_dtype)
     return made if fits else None
 
 
