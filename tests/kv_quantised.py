@@ -116,7 +116,7 @@ _ROWS: list[tuple[str, str | Json, int, float, float, float, int | None]] = [
         {
             "format": "int4",
             "scale": "per_token_head",
-            "layers": {"0-4": "int8", "25-29": {"format": "int8"}},
+            "layers": {"0-4": "int8", "25-29": "int8"},
         },
         8_400,
         22.3,

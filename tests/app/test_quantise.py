@@ -26,16 +26,14 @@ def packed(prompt: str) -> str:
 
 
 def test_two_spellings_of_a_format_are_one() -> None:
-    key = formats.key
-    assert key("int8_per_token_head") == key({"format": "int8", "scale": "per_token_head"})
-    assert key("fp8") == key({"format": "fp8_e4m3", "scale": "per_tensor", "calibration": "text"})
-    assert key({"format": "int4", "scale": "per_tensor"}) != key(
-        {"format": "int4", "scale": "per_tensor", "calibration": "one"}
-    )
-    one = {"format": "int4", "layers": {"0-1": "int8", "5": {"format": "int8"}}}
+    spec = formats.spec
+    assert spec("int8_per_token_head") == spec({"format": "int8", "scale": "per_token_head"})
+    assert spec("fp8") == spec({"format": "fp8_e4m3", "scale": "per_tensor", "calibration": "text"})
+    fixed = {"format": "int4", "scale": "per_tensor"}
+    assert spec(fixed) != spec({**fixed, "calibration": "one"})
+    one = {"format": "int4", "layers": {"0-1": "int8", "5": "int8"}}
     other = {"format": "int4", "layers": {"0": "int8", "1": "int8", "5": "int8", "7": "int4"}}
-    assert key(one) == key(other)
-    assert formats.read(key("model")) == "model"
+    assert spec(one) == spec(other)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +59,12 @@ def test_spans_of_layers(text: str, layers: list[int] | None) -> None:
 
 
 def test_a_title_says_what_differs() -> None:
-    mix = EXAMPLES["mix"][1].kv_dtype()
-    assert formats.title(mix, "bf16").endswith("; INT8 in layers 0-4,25-29")
-    one = Place(fmt="fp8_e4m3", scale="per_tensor", cal="one").kv_dtype()
-    assert "calibrated not at all: scale 1" in formats.title(one, "bf16")
-    assert formats.short(mix) == "INT4 / INT8" and formats.title("model", "bf16") == "BF16"
+    mix = EXAMPLES["mix"][1].spec
+    assert formats.title(mix, "BF16").endswith("; INT8 in layers 0-4,25-29")
+    one = Place(fmt="fp8_e4m3", scale="per_tensor", cal="one").spec
+    assert "calibrated not at all: scale 1" in formats.title(one, "BF16")
+    assert formats.short(mix) == "INT4 / INT8"
+    assert formats.title(formats.spec("model"), "BF16") == "BF16"
 
 
 # --- the address ---------------------------------------------------------------------------------
@@ -157,7 +156,7 @@ def test_what_an_engine_allocated_stands_beside_the_formula() -> None:
 def test_a_pair_of_runs_as_the_instrument_shows_it() -> None:
     other = made.run("int8_per_token_head", [10, 11, 16, 13], token_bytes=12_240, label="LIVE")
     part = measured.of_runs(made.run(), other)
-    assert part["label"]["label"] == "LIVE" and part["dtype"] == "BF16"
+    assert part["label"]["label"] == "LIVE" and part["own"] == "BF16"
     texts = part["texts"]
     assert texts["first"] == 2 and "".join(texts["same"]) == "The sky"
     assert texts["parts"][0][0] == " is" and texts["parts"][1][0] == " bright"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -13,12 +13,20 @@ from ui.components.kv_quantisation import kv_quantisation
 from ui.kit.address import Address
 from ui.kit.controls import Controls
 from ui.quantise import formats, live, measured, memory, place
-from ui.quantise.place import EXAMPLES, MAX_CHARS
+from ui.quantise.place import EXAMPLES, MAX_CHARS, Place
 
 Json = dict[str, Any]
 KEY = "kv_quantisation"
 ADDRESS = Address("kq", place.NAMES)
-CONTROLS = Controls(KEY, ADDRESS, place.DEFAULT, place.read, place.taken, memory.of_place)
+
+
+def _taken(here: Place, sent: object) -> Place:
+    """Where a control leads. The page's own prompt is nobody's in particular."""
+    to = place.taken(here, sent)
+    return replace(to, prompt="") if to.prompt == measured.prompt() else to
+
+
+CONTROLS = Controls(KEY, ADDRESS, place.DEFAULT, place.read, _taken, memory.of_place)
 PLACE, now, go = CONTROLS.place, CONTROLS.now, CONTROLS.go
 
 
@@ -34,7 +42,7 @@ def _instrument(*, present: bool) -> None:
     shown = kv_quantisation(data(present=present), key=KEY, on_choice=CONTROLS.take)
     wish = shown.get("run")
     if isinstance(wish, dict):
-        go(place.taken(now(), {"prompt": wish.get("prompt")}))
+        go(_taken(now(), {"prompt": wish.get("prompt")}))
         live.run(now())
         st.rerun(scope="fragment")
     ADDRESS.write(place.written(now()))
@@ -44,7 +52,7 @@ def data(*, present: bool) -> Json:
     """For `kv_quantisation`. The same place gives equal data, so that a rerun sends nothing."""
     here = now()
     found = live.part(here) or measured.recorded(here)
-    own = found["dtype"].lower() if found else "bf16"
+    own = found["dtype"] if found else "bfloat16"
     return {
         "place": {**asdict(here), "prompt": live.asked(here), "mine": bool(here.prompt)},
         "memory": memory.part(here, own),

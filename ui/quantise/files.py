@@ -16,7 +16,7 @@ def as_json() -> str:
     """The format, its bytes with their derivation, and what was measured of it."""
     here = bench.now()
     found = live.part(here) or measured.recorded(here)
-    done = memory.of_place(here, found["dtype"].lower() if found else "bf16")
+    done = memory.of_place(here, found["dtype"] if found else "bfloat16")
     out = {
         "schema": "kv-quantisation/1",
         "inputs": {**asdict(here), "prompt": live.asked(here)},

@@ -8,8 +8,9 @@ from typing import Any
 import streamlit as st
 
 from core.errors import KVScopeError
+from core.kv_spec import MODEL, KVSpec
 from ui import awaited, engine_process
-from ui.quantise import formats, measured
+from ui.quantise import measured
 from ui.quantise.place import Place
 
 Json = dict[str, Any]
@@ -18,8 +19,8 @@ MOST = 12
 """Pairs that a session keeps."""
 
 
-def _name(place: Place) -> tuple[str, str]:
-    return asked(place), formats.key(place.kv_dtype())
+def _name(place: Place) -> tuple[str, KVSpec]:
+    return asked(place), place.spec
 
 
 def asked(place: Place) -> str:
@@ -35,7 +36,7 @@ def run(place: Place) -> None:
     try:
         known = state.get(_OWN)
         if known is None or known[0] != prompt:
-            own = awaited.run(measured.scenario(prompt, formats.MODEL)).to_dict()
+            own = awaited.run(measured.scenario(prompt, MODEL)).to_dict()
             known = state[_OWN] = (prompt, own)
         other = awaited.run(measured.scenario(prompt, place.kv_dtype())).to_dict()
     except KVScopeError as exc:

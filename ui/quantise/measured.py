@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from core.errors import KVScopeError
+from core.kv_spec import MODEL, KVSpec
 from core.trace import divergence, kv_error
 from core.trace.divergence import Divergence
 from ui import lesson, runs
@@ -49,11 +50,11 @@ def scenario(prompt: str, kv_dtype: str | Json) -> Json:
         "prefix_cache": "off",
         "kv_dtype": kv_dtype,
     }
-    if kv_dtype != formats.MODEL:
+    if kv_dtype != MODEL:
         engine["measure_kv_error"] = True
     return {
         "schema": "scenario/1",
-        "name": formats.title(kv_dtype, "own"),
+        "name": formats.title(formats.spec(kv_dtype), "The model's own cache"),
         "model": memory.DEFAULT_MODEL,
         "engine": engine,
         "requests": [{"id": "A", "prompt": asked(prompt), "max_tokens": ANSWER, "logprobs": 4}],
@@ -74,13 +75,12 @@ def message(header: Json) -> str:
 
 def recorded(place: Place) -> Json | None:
     """The recorded pair in a place's format, if there is one and its prompt is asked for."""
-    wanted = formats.key(place.kv_dtype())
     for name in RECORDED.values():
         try:
             own, run = runs.recorded(OWN), runs.recorded(name)
         except KVScopeError:
             continue
-        if _key_of(run.header) == wanted and (place.prompt or prompt()) == message(run.header):
+        if _spec_of(run.header) == place.spec and (place.prompt or prompt()) == message(run.header):
             return _recorded(own.packed, run.packed)
     return None
 
@@ -90,8 +90,8 @@ def prompt() -> str:
     return lesson.load(WORDS)["prompt"]
 
 
-def _key_of(header: Json) -> str:
-    return formats.key(header["scenario"]["engine"].get("kv_dtype", formats.MODEL))
+def _spec_of(header: Json) -> KVSpec:
+    return formats.spec(header["scenario"]["engine"]["kv_dtype"])
 
 
 @lru_cache(maxsize=32)
@@ -103,11 +103,12 @@ def of_runs(own: Json, run: Json) -> Json:
     """{label, own_label, dtype, kv_dtype, errors, texts, allocated}; errors is None where the run
     did not measure them."""
     found = kv_error.of_run(run)
-    dtype = memory.OWN.get(str(run["header"]["source"].get("dtype")), "bf16")
+    dtype = str(run["header"]["source"].get("dtype"))
     return {
         "label": label_of(run["header"]),
-        "dtype": dtype.upper(),
-        "title": formats.title(run["header"]["scenario"]["engine"]["kv_dtype"], dtype),
+        "dtype": dtype,
+        "own": formats.own_name(dtype),
+        "title": formats.title(_spec_of(run["header"]), formats.own_name(dtype)),
         "errors": None if found is None else _short(asdict(found)),
         "texts": texts(own, run),
         "allocated": memory.allocated(run["header"]),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from core.kv_spec import KVSpec
 from core.sizing import catalog, kv, kv_format, kv_layers
 from core.sizing.geometry import KVHeads, ModelSpec
 from core.sizing.result import Result
@@ -20,7 +21,6 @@ BLOCK, BLOCKS = 16, 48
 """The pool of every run on the page."""
 POOL = BLOCK * BLOCKS
 """Its tokens."""
-OWN = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,11 @@ def spec() -> ModelSpec:
 
 
 @lru_cache(maxsize=256)
-def _sized(key: str, own: str, blocks: int, block: int) -> Sized:
-    dtype = formats.read(key)
-    fmt = kv_format.of(formats.as_sized(dtype, own))
+def sized(found: KVSpec, own: str = "bfloat16", blocks: int = BLOCKS, block: int = BLOCK) -> Sized:
+    """A format's bytes. own: the model's dtype, as a run's header names it. Raises KVScopeError
+    where the format cannot be."""
     model, tokens = spec(), blocks * block
+    fmt = kv_format.of(found.sizing_dtype(own, model.num_layers))
     rows = kv_layers.of_model(model, fmt)
     numbers = sum(row.count * row.payload for row in rows)
     fixed = kv_layers.static(rows)
@@ -72,16 +73,9 @@ def _sized(key: str, own: str, blocks: int, block: int) -> Sized:
     )
 
 
-def sized(
-    kv_dtype: str | Json, own: str = "bf16", blocks: int = BLOCKS, block: int = BLOCK
-) -> Sized:
-    """A format's bytes. Raises KVScopeError where the format cannot be."""
-    return _sized(formats.key(kv_dtype), own, blocks, block)
-
-
-def of_place(place: Place, own: str = "bf16") -> Sized:
+def of_place(place: Place, own: str = "bfloat16") -> Sized:
     """As `sized`, of where the controls stand."""
-    return sized(place.kv_dtype(), own)
+    return sized(place.spec, own)
 
 
 def allocated(header: Json) -> Json | None:
@@ -89,12 +83,12 @@ def allocated(header: Json) -> Json | None:
 
     {token, token_formula, pool, pool_formula, fixed, fixed_formula, blocks, block}, in bytes.
     """
-    own = OWN.get(str(header["source"].get("dtype")))
-    if own is None or header.get("kv_cache_bytes") is None:
+    own = str(header["source"].get("dtype"))
+    if own not in formats.OWN or header.get("kv_cache_bytes") is None:
         return None
     engine = header["scenario"]["engine"]
     blocks, block = engine["num_blocks"], engine["block_size"]
-    by_formula = sized(engine.get("kv_dtype", formats.MODEL), own, blocks, block)
+    by_formula = sized(formats.spec(engine["kv_dtype"]), own, blocks, block)
     return {
         "blocks": blocks,
         "block": block,
@@ -109,17 +103,17 @@ def allocated(header: Json) -> Json | None:
 
 def part(place: Place, own: str) -> Json:
     """For the instrument. own: the model's own dtype, as the runs that are shown have it."""
-    done = of_place(place, own)
+    done, name = of_place(place, own), formats.own_name(own)
     model = spec()
     shape = model.layers[0].cache
     assert isinstance(shape, KVHeads)  # the page runs one model, and that is its kind
     heads = f"{shape.num_kv_heads} KV heads, head_dim {shape.key_dim}"
     return {
-        "own": own.upper(),
-        "name": formats.short(place.kv_dtype()),
-        "title": formats.title(place.kv_dtype(), own),
+        "own": name,
+        "name": formats.short(place.spec),
+        "title": formats.title(place.spec, name),
         "shape": f"{model.num_layers} layers, {heads}",
-        "own_token": figure(done.own, f"a token in {own.upper()}"),
+        "own_token": figure(done.own, f"a token in {name}"),
         "token": figure(done.token, "a token in this format"),
         "numbers": done.numbers,
         "scales": int(done.token.value or 0) - done.numbers,

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from core.kv_spec import PER_TOKEN_HEAD, KVSpec
 from ui import links
 from ui.kit import address
 from ui.quantise import formats
@@ -40,11 +41,16 @@ class Place:
     def kv_dtype(self) -> dict[str, Any]:
         """The format as the engine takes it."""
         out: dict[str, Any] = {"format": self.fmt, "scale": self.scale}
-        if self.scale in formats.FIXED:
+        if self.scale != PER_TOKEN_HEAD:
             out["calibration"] = self.cal
         if self.apart:
             out["layers"] = dict.fromkeys(self.apart.split(","), self.to)
         return out
+
+    @property
+    def spec(self) -> KVSpec:
+        """The format, read."""
+        return formats.spec(self.kv_dtype())
 
 
 DEFAULT = Place()
@@ -108,7 +114,7 @@ def read(params: Mapping[str, str]) -> tuple[Place, str | None]:
 def _whole(place: Place) -> Place:
     """Without what has no meaning: a calibration of scales that are not fixed, layers apart in the
     format of all, INT8 for a layer where INT8 or FP8 is the rule."""
-    if place.scale not in formats.FIXED:
+    if place.scale == PER_TOKEN_HEAD:
         place = replace(place, cal=DEFAULT.cal)
     if place.fmt != "int4" and place.to == "int8" and place.apart:
         place = replace(place, to="model")

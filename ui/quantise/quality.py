@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -42,25 +43,26 @@ def _read(path: Path, mtime_ns: int) -> Quality:
 def place_of(kv_dtype: str | Json) -> Place | None:
     """Where the controls stand for a format; None for one that they cannot say."""
     try:
-        found = formats.normal(kv_dtype)
-        if isinstance(found, str) or len(set(found["layers"].values())) > 1:
+        found = formats.spec(kv_dtype)
+        forms = {form for _, form in found.layers}
+        if found.scale is None or len(forms) > 1:
             return None
-        wanted = {"fmt": found["format"], "scale": found["scale"]}
-        if "calibration" in found:
-            wanted["cal"] = found["calibration"]
-        if found["layers"]:
-            wanted["apart"] = formats.written(sorted(map(int, found["layers"])))
-            wanted["to"] = next(iter(found["layers"].values()))
+        wanted = {"fmt": found.form, "scale": found.scale}
+        if found.calibration is not None:
+            wanted["cal"] = found.calibration
+        if found.layers:
+            wanted["apart"] = formats.written([index for index, _ in found.layers])
+            wanted["to"] = forms.pop()
         made, refused = place.read(wanted)
-        fits = refused is None and formats.key(made.kv_dtype()) == formats.key(kv_dtype)
-    except (KeyError, TypeError, AttributeError):  # a file's own idea of a format
-        return None
-    return made if fits else None
+    except (KVScopeError, KeyError, TypeError, ValueError, AttributeError):
+        return None  # a file's own idea of a format
+    return made if refused is None and made.spec == found else None
 
 
 def data(found: Quality, words: Lesson, here: Place, *, present: bool) -> Json:
     """For the table. here: where the controls stand; its row is marked."""
-    wanted = formats.key(here.kv_dtype())
+    places = [place_of(row.kv_dtype) for row in found.rows]
+    wanted = replace(here, prompt="")
     rows = [
         {
             "name": row.name,
@@ -70,27 +72,19 @@ def data(found: Quality, words: Lesson, here: Place, *, present: bool) -> Json:
             "kl_max": row.kl_max,
             "top1": row.top1,
             "diverges": row.diverges,
-            "place": place_of(row.kv_dtype) is not None,
+            "place": there is not None,
         }
-        for row in found.rows
+        for row, there in zip(found.rows, places, strict=True)
     ]
-    keys = [_key(row.kv_dtype) for row in found.rows]
     return {
         "label": found.label,
         "tokens": found.tokens,
         "rows": rows,
         "prompts": [{"id": name, "text": text} for name, text in found.prompts.items()],
-        "here": keys.index(wanted) if wanted in keys else -1,
+        "here": places.index(wanted) if wanted in places else -1,
         "words": {"about": _about(found, words)},
         "present": present,
     }
-
-
-def _key(kv_dtype: str | Json) -> str:
-    try:
-        return formats.key(kv_dtype)
-    except (KeyError, TypeError, AttributeError):
-        return ""
 
 
 def _about(found: Quality, words: Lesson) -> str:
@@ -147,12 +141,3 @@ _SHORT = {
     "per_head_static": "a scale a head",
     "per_token_head": "a scale a token and head",
 }
-
-
-def problem() -> str | None:
-    """Why there is nothing to show; None where there is."""
-    try:
-        recorded()
-    except KVScopeError as exc:
-        return str(exc)
-    return None

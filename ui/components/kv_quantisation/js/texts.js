@@ -32,14 +32,14 @@ export class Texts {
     this.none.textContent = words[live.can ? "unmeasured" : "unrecorded"];
     this.prov.replaceChildren(...measuredLabel(measured?.label));
     if (!measured) return;
-    const { texts, dtype } = measured;
-    this.said.textContent = verdict(texts, dtype, words);
+    const { texts, own } = measured;
+    this.said.textContent = verdict(texts, own, words);
     this.both.textContent = texts.same.join("");
     this.both.hidden = texts.same.length === 0;
     const differ = texts.first !== null;
     this.parts.hidden = !differ;
-    this.parts.replaceChildren(...(differ ? [this.part(dtype, texts.parts[0], "own"), this.part(memory.name, texts.parts[1], "other")] : []));
-    this.table.replaceChildren(...(texts.candidates.length ? [this.candidates(texts.candidates, [dtype, memory.name])] : []));
+    this.parts.replaceChildren(...(differ ? [this.part(own, texts.parts[0], "own"), this.part(memory.name, texts.parts[1], "other")] : []));
+    this.table.replaceChildren(...(texts.candidates.length ? [this.candidates(texts.candidates, [own, memory.name])] : []));
   }
 
   part(name, pieces, cls) {
