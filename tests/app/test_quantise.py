@@ -182,6 +182,46 @@ def test_the_scenario_of_a_prompt_holds_any_prompt_that_a_link_can() -> None:
     assert "measure_kv_error" not in measured.scenario("x", "model")["engine"]
 
 
+def test_recorded_scenarios_ask_what_the_page_asks(root: Path) -> None:
+    examples = {name: EXAMPLES[key][1].kv_dtype() for key, name in measured.RECORDED.items()}
+    assert measured.RECORDED.keys() == EXAMPLES.keys()
+    for name, dtype in {measured.OWN: "model", **examples}.items():
+        path = root / "runs" / "scenarios" / f"{name}.json"
+        found = json.loads(path.read_text(encoding="utf-8"))
+        assert {**found, "name": ""} == {**measured.scenario(measured.prompt(), dtype), "name": ""}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_has_a_recorded_run_that_is_equal_to_the_byte(name: str) -> None:
+    found = measured.recorded(EXAMPLES[name][1])
+    assert found is not None and found["label"]["label"] == "RECORDED"
+    for one in (found["allocated"], found["own_allocated"]):
+        assert one["token"] == one["token_formula"]
+        assert one["pool"] == one["pool_formula"]
+        assert one["fixed"] == one["fixed_formula"]
+    errors = found["errors"]
+    assert (len(errors["key"]), len(errors["key"][0])) == (made.LAYERS, made.HEADS)
+    assert all(0 < v < 1 for kind in ("key", "value") for layer in errors[kind] for v in layer)
+
+
+def test_recorded_errors_are_as_the_lesson_says() -> None:
+    def of(name: str) -> float:
+        found = measured.recorded(EXAMPLES[name][1])
+        assert found is not None
+        return float(found["errors"]["key_all"])
+
+    # Four bits have steps some 18 times as large as eight; one scale for all fits worse.
+    assert 10 < of("int4") / of("int8") < 30
+    assert of("int8") < of("int8-tensor") and of("int4") < of("int4-tensor")
+    assert of("int8") < of("fp8") < of("int4")
+    # Three bits of mantissa: at most one part in sixteen, whatever the scale.
+    assert of("fp8-one") < 1 / 16 and of("fp8-tensor") < 1 / 16
+    mix = measured.recorded(EXAMPLES["mix"][1])
+    assert mix is not None
+    layers = [max(layer) for layer in mix["errors"]["key"]]
+    assert max(layers[:5] + layers[25:]) < min(layers[5:25])
+
+
 # --- the prediction ------------------------------------------------------------------------------
 
 
