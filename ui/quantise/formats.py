@@ -14,7 +14,7 @@ FORMATS = {"fp8_e4m3": "FP8 E4M3", "int8": "INT8", "int4": "INT4"}
 SCALES = {
     "per_token_head": "each token and head",
     "per_head_static": "each head, fixed",
-    "per_tensor": "a layer's K, one its V, fixed",
+    "per_tensor": "a whole layer, fixed",
 }
 CALIBRATIONS = {
     "text": "on a sample text",

@@ -14,6 +14,7 @@ from core.trace.divergence import Divergence
 from ui import lesson, runs
 from ui.components.run_player import PackedRun
 from ui.components.series import label_of
+from ui.prefix import tokens
 from ui.quantise import formats, memory
 from ui.quantise.place import Place
 
@@ -121,6 +122,8 @@ def texts(own: Json, run: Json) -> Json:
     first token that differs, in pieces, `parts` how each goes on."""
     found = divergence.compare(own, run)
     words = own["header"].get("token_text", {}) | run["header"].get("token_text", {})
+    missing = [one.token for one in found.candidates if str(one.token) not in words]
+    words |= tokens.texts(missing) if missing else {}  # a live run names what it has sampled
     stops = {str(token) for token in own["header"].get("eos_token_ids", ())}
 
     def text(token: int) -> str:

@@ -23,7 +23,7 @@ export class Bytes {
     this.prov.replaceChildren(modelled([m.shape]));
     const whole = m.own_token.value;
     this.bars.replaceChildren(this.bar(m.own, [["numbers", whole]], whole, m.own_token), this.bar(m.name, [["numbers", m.numbers], ["scales", m.scales]], whole, m.token));
-    const not = m.scales ? `, and not ${share(m.bare)}: beside ${num(m.numbers)} B of numbers lie ${num(m.scales)} B of scales` : "";
+    const not = m.scales ? `, and not ${share(m.bare)}: beside ${num(m.numbers)} B of numbers lie ${num(m.scales)} B of scales` : m.fixed ? ": no scale comes with a token" : "";
     this.said.replaceChildren(el("b", "", `${share(m.ratio)} of ${m.own}`), `${not}.`);
     const fixed = m.fixed ? ` The fixed scales take ${num(m.fixed)} B in all, once.` : "";
     this.more.textContent = `The ${num(m.pool_bytes)} B that hold ${plural(m.pool_tokens, "token")} in ${m.own} hold ${num(m.held)} in ${m.name}: ${(m.held / m.pool_tokens).toFixed(2)} times as many.${fixed}`;

@@ -51,7 +51,7 @@ export class Texts {
   candidates(rows, names) {
     const head = el("tr", "", ...["Token there", ...names.map((name) => `${name}, nats`)].map((w) => Object.assign(el("th", "", w), { scope: "col" })));
     const body = rows.map(({ text, logprobs }) => el("tr", "", Object.assign(el("th", "", el("code", "", shown(text))), { scope: "row" }), ...logprobs.map((v) => el("td", "n", nats(v)))));
-    return el("table", "t", el("caption", "small muted", "Log-probabilities at that place"), el("thead", "", head), el("tbody", "", ...body));
+    return el("table", "t", el("caption", "small muted", "Log-probabilities there; –: not among the four likeliest"), el("thead", "", head), el("tbody", "", ...body));
   }
 }
 
