@@ -9,8 +9,11 @@ from ui.reading import page as reading
 
 NAME = "quantisation"
 CODE = {
-    "Bytes of a token, scales included": "core.sizing.kv:kv_bytes_per_token",
-    "The error of each head": "core.trace.kv_error:of_run",
+    "Numbers into codes": "kernels.kv_blocks:encode",
+    "Where a fixed scale comes from": "core.model.kv_scales:LayerScales._fix",
+    "What a read will give back, against what was computed": "core.model.kv_error:KVError.add",
+    "The error of each head over a run": "core.trace.kv_error:of_run",
+    "Bytes of a token, scales included": "core.kv_spec:KVSpec.token_bytes",
     "Where two answers part": "core.trace.divergence:compare",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from core.sizing import kv
 from core.trace.run import Run
 from tests import kv_quantised as made
 from tests.app.conftest import Open, text_of
-from ui import awaited, lesson, links, runs
+from ui import awaited, code, lesson, links, runs
 from ui.quantise import files, formats, live, measured, memory, place, predict, quality
 from ui.quantise.place import DEFAULT, EXAMPLES, Place
 
@@ -316,6 +317,12 @@ def test_a_damaged_measurement_is_not_shown(open_page: Open, tmp_path: Path) -> 
     at = open_page("quantisation")
     assert not at.exception
     assert "has not been measured here" in "\n".join(one.proto.body for one in at.get("html"))
+
+
+def test_the_code_that_is_shown_is_there(root: Path) -> None:
+    page = (root / "pages" / "quantisation.py").read_text(encoding="utf-8")
+    targets = re.findall(r'": "((?:core|kernels)[\w.]+:[\w.]+)"', page)
+    assert len(targets) == 6 and all(code.snippet(target) is not None for target in targets)
 
 
 # --- quality -------------------------------------------------------------------------------------
