@@ -1,0 +1,105 @@
+"""How long a device takes for a piece of work: CUDA events on a GPU, the wall clock elsewhere."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from functools import partial
+from time import perf_counter
+from typing import Protocol
+
+import torch
+
+from bench.timing import alternate
+
+Work = Callable[[], object]
+
+FLUSH_BYTES = 512 << 20
+"""Written between two runs: ten times the L2 of an H100 (50 MB), so that no run finds there what
+the one before has read. An engine's layer finds nothing of its own either: others ran since."""
+
+_SPIN_UP_S = 0.5
+
+
+class Timer(Protocol):
+    """Seconds of a piece of work, which is called without arguments and may be called often."""
+
+    label: str
+
+    def seconds(self, work: Work) -> float:
+        """Of one run: the mean of a few, each with cold caches."""
+        ...
+
+    def waits_for_host(self, work: Work) -> bool:
+        """Whether Python took longer to launch the work than the device had other work to do: then
+        `seconds` may hold the launch, not the work."""
+        ...
+
+
+class WallTimer:
+    """The wall clock, of a rehearsal on a CPU."""
+
+    label = "wall clock, nothing flushed: a rehearsal, no measurement"
+
+    def seconds(self, work: Work) -> float:
+        started = perf_counter()
+        work()
+        return perf_counter() - started
+
+    def waits_for_host(self, work: Work) -> bool:
+        return False
+
+
+class CudaTimer:
+    """CUDA events around each run, and a flush of the L2 before it.
+
+    The flush has a second use: the device is busy with it while Python launches the work, so that
+    the first event is not followed by a wait. runs: how many a sample is the mean of.
+    """
+
+    def __init__(self, device: torch.device, runs: int) -> None:
+        self.device = device
+        self.runs = runs
+        self.label = f"CUDA events, L2 flushed before each run, {runs} runs a sample"
+        self._flushed = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=device)
+        self._spin_up()
+        self._flush_seconds = statistics.median(self._timed(self._flushed.zero_, flush=False))
+
+    def seconds(self, work: Work) -> float:
+        return statistics.fmean(self._timed(work, flush=True))
+
+    def waits_for_host(self, work: Work) -> bool:
+        launches = []
+        for _ in range(self.runs):
+            started = perf_counter()
+            work()
+            launches.append(perf_counter() - started)
+            torch.cuda.synchronize(self.device)
+        return statistics.median(launches) > self._flush_seconds
+
+    def _timed(self, work: Work, *, flush: bool) -> list[float]:
+        """Seconds of each of `runs` runs; the device is waited for once, at the end."""
+        event = partial(torch.cuda.Event, enable_timing=True)
+        pairs = [(event(), event()) for _ in range(self.runs)]
+        for start, end in pairs:
+            if flush:
+                self._flushed.zero_()
+            start.record()
+            work()
+            end.record()
+        torch.cuda.synchronize(self.device)
+        return [start.elapsed_time(end) / 1e3 for start, end in pairs]
+
+    def _spin_up(self) -> None:
+        """Half a second of work: an idle GPU's clocks are low."""
+        started = perf_counter()
+        while perf_counter() - started < _SPIN_UP_S:
+            self._flushed.zero_()
+            torch.cuda.synchronize(self.device)
+
+
+def take_turns(timer: Timer, works: Mapping[str, Work], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each, `repeats` samples. Each runs once unmeasured (kernels are compiled then),
+    then all in turn, every other round in reverse order: sample i of one is comparable with sample
+    i of another."""
+    return alternate({name: partial(timer.seconds, work) for name, work in works.items()}, repeats)
