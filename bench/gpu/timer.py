@@ -102,4 +102,5 @@ def take_turns(timer: Timer, works: Mapping[str, Work], repeats: int) -> dict[st
     """Seconds of each, `repeats` samples. Each runs once unmeasured (kernels are compiled then),
     then all in turn, every other round in reverse order: sample i of one is comparable with sample
     i of another."""
-    return alternate({name: partial(timer.seconds, work) for name, work in works.items()}, repeats)
+    calls = {name: partial(timer.seconds, work) for name, work in works.items()}
+    return alternate(calls, repeats, collect=False)

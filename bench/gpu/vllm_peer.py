@@ -28,6 +28,9 @@ class VllmError(Exception):
 class Vllm:
     """A process that holds a `vllm.LLM`. Methods return wall seconds. Raises VllmError."""
 
+    PYTHONPATH = ""
+    """Of the process: ours would hide packages of its interpreter."""
+
     def __init__(
         self,
         python: str,
@@ -61,7 +64,7 @@ class Vllm:
                 stdout=subprocess.PIPE,
                 stderr=self._said,
                 text=True,
-                env={**os.environ, "PYTHONPATH": ""},
+                env={**os.environ, "PYTHONPATH": self.PYTHONPATH},
             )
         except OSError as error:
             self._said.close()
