@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -21,19 +22,21 @@ from bench.workload import prompts
 from core.config import EngineConfig
 from core.errors import KVScopeError
 from core.llm import LLM
-from core.model.cache import load_path
 from core.outputs import SamplingParams
 
 PART = "engine"
 BLOCK_SIZE = 16
+BEST: dict[str, Any] = {"enforce_eager": False, "async_scheduling": True}
+"""CUDA graphs, and steps decided ahead: how a GPU is served, and what vLLM does by itself."""
+
 VARIANTS: dict[str, dict[str, Any]] = {
-    "as it starts": {},
     "eager": {"enforce_eager": True},
-    "CUDA graphs": {"enforce_eager": False},
     "synchronous": {"async_scheduling": False},
-    "asynchronous": {"async_scheduling": True},
+    "eager, synchronous": {"enforce_eager": True, "async_scheduling": False},
+    "fp8 KV": {"kv_dtype": "fp8"},
+    "int8 KV": {"kv_dtype": "int8_per_token_head"},
 }
-"""Settings beside the common ones; what a version does not know is said, and left out."""
+"""What is changed of `BEST`; each is measured in turn with it."""
 
 
 class Ours:
@@ -52,6 +55,11 @@ class Ours:
     @property
     def pool_bytes(self) -> int:
         return self._llm.runner.kv_cache_bytes
+
+    @property
+    def directory(self) -> Path:
+        """The model's files."""
+        return self._llm.runner.directory
 
     def serve(self) -> float:
         """All requests at once, to their last token."""
@@ -99,31 +107,35 @@ def unknown_settings(settings: Mapping[str, Any]) -> list[str]:
 
 
 def run(bench: Bench, model: str, vllm_python: str | None) -> None:
-    """A row for each variant, then, in turn with the first of them, vLLM."""
+    """The engine at its best, each variant in turn with it, then vLLM."""
     load = bench.sizes.load
+    unknown = unknown_settings(BEST)
+    best = {name: value for name, value in BEST.items() if name not in unknown}
     bench.report.say(
         f"model {model}, bfloat16, greedy, {load.requests} requests × ({load.prompt} in, "
-        f"{load.outputs} out), alone {load.single} out; {common_settings(load)}"
+        f"{load.outputs} out), alone {load.single} out; {common_settings(load)}; ours: {best}"
     )
-    for name, settings in VARIANTS.items():
-        unknown = unknown_settings(settings)
-        if unknown:
-            bench.report.say(f"{name}: not in this version ({', '.join(unknown)})")
+    ours = Ours(model, bench.device.type, load, best)
+    _measure(bench, load, {"ours": ours})
+    for name, changes in VARIANTS.items():
+        missing = unknown_settings(changes)
+        if missing:
+            bench.report.say(f"{name}: not in this version ({', '.join(missing)})")
             continue
+        settings = {**best, **changes}
         try:
-            ours = Ours(model, bench.device.type, load, settings)
+            variant = Ours(model, bench.device.type, load, settings)
+            _measure(bench, load, {"ours": ours, f"ours, {name}": variant})
         except KVScopeError as error:
             bench.report.say(f"{name}: not measured: {' '.join(str(error).split())}")
-            continue
-        _measure(bench, load, {f"ours, {name}": ours})
+        variant = None
         _release(bench)
     if vllm_python is None:
         bench.report.say("vLLM: not compared; --vllm-python names an interpreter that has it")
         return
-    ours = Ours(model, bench.device.type, load, {})
     try:
-        with Vllm(vllm_python, load_path(model), load,
-                  common_settings(load), ours.pool_bytes) as theirs:  # fmt: skip
+        with Vllm(vllm_python, ours.directory, load, common_settings(load),
+                  ours.pool_bytes) as theirs:  # fmt: skip
             bench.report.say(f"vLLM {theirs.version}: {theirs.settings}")
             _measure(bench, load, {"ours": ours, f"vLLM {theirs.version}": theirs})
     except VllmError as error:

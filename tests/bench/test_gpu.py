@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bench import gpu  # noqa: E402
-from bench.gpu import command, correctness, engine, machine, peers  # noqa: E402
+from bench.gpu import command, correctness, engine, machine, peers, timer  # noqa: E402
 from bench.gpu.bench import COPY, Bench  # noqa: E402
 from bench.gpu.peers import FlashAttention, FlashInfer, installed  # noqa: E402
 from bench.gpu.pools import (  # noqa: E402
@@ -125,7 +126,7 @@ def test_the_engine_and_vllm_in_turn(tiny_dir, monkeypatch, capsys):
     assert "BROKE" not in shown and "not compared" not in shown, shown
     assert "vLLM 0.33.0: {" in shown and "'enable_prefix_caching': False" in shown
     lines = [line for line in shown.splitlines() if line.startswith("serve 2 × (6 in, 3 out)")]
-    assert "ours, as it starts" in lines[0] and "tok/s" in lines[0]
+    assert " ours " in lines[0] and "tok/s" in lines[0]
     assert "vLLM 0.33.0" in lines[-1] and "ours: " in lines[-1]
 
 
@@ -162,11 +163,15 @@ def test_an_interpreter_without_vllm_is_one_line(tiny_dir):
 
 
 def test_a_setting_that_this_version_does_not_have_is_said(bench, tiny_dir, monkeypatch, capsys):
-    variants = {"as it starts": {}, "of the future": {"time_travel": True}}
+    monkeypatch.setattr(engine, "BEST", {"time_travel": True})
+    variants = {"of the future": {"time_travel": False}, "refused": {"kv_dtype": "int3"},
+                "int8 KV": {"kv_dtype": "int8_per_token_head"}}  # fmt: skip
     monkeypatch.setattr(engine, "VARIANTS", variants)
     engine.run(bench, str(tiny_dir), None)
-    assert "of the future: not in this version (time_travel)" in capsys.readouterr().out
-    assert {row.who for row in bench.report.rows} == {"ours, as it starts"}
+    shown = capsys.readouterr().out
+    assert "of the future: not in this version (time_travel)" in shown
+    assert "refused: not measured: engine.kv_dtype" in shown
+    assert {row.who for row in bench.report.rows} == {"ours", "ours, int8 KV"}
     assert engine.unknown_settings({"num_blocks": 1, "trace": True}) == []
 
 
@@ -298,6 +303,80 @@ def test_a_share_is_of_a_ceiling_measured_in_turn(bench):
     [row] = bench.report.rows
     assert row.share.median == pytest.approx(0.5)
     assert row.rate.median == copy.units / 4
+
+
+def test_cuda_events_begin_after_the_flush(monkeypatch):
+    """In the order in which the device is told, and only the work between the events."""
+    told = []
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            told.append("event")
+
+        def elapsed_time(self, end):
+            return 3.0  # ms
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: told.append("wait"))
+    monkeypatch.setattr(timer, "FLUSH_BYTES", 16)
+    monkeypatch.setattr(timer, "_SPIN_UP_S", 0)
+    clock = timer.CudaTimer(CPU, runs=2)
+    monkeypatch.setattr(clock, "_flushed", FlushRecord(told))
+    told.clear()
+    assert clock.seconds(lambda: told.append("work")) == pytest.approx(3e-3)
+    assert told == ["flush", "event", "work", "event"] * 2 + ["wait"]
+    assert not clock.waits_for_host(lambda: None)
+    assert clock.waits_for_host(lambda: time.sleep(0.01))
+
+
+class FlushRecord:
+    def __init__(self, told):
+        self.told = told
+
+    def zero_(self):
+        self.told.append("flush")
+
+
+on_a_gpu = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
+]
+
+
+class TestOnAGpu:
+    pytestmark = on_a_gpu
+
+    def test_the_quick_command(self, tmp_path):
+        file = tmp_path / "out.json"
+        parts = [part for part in command.PARTS if part != "engine"]
+        assert gpu.main(["--quick", "--json", str(file), "--part", *parts]) == 0
+        content = json.loads(file.read_text())
+        assert content["failed"] == {}
+        ours = [row for row in content["rows"] if row["who"] == "ours"]
+        assert {row["part"] for row in ours} == {"decode", "prefill", "paging", "moves"}
+        for row in content["rows"]:
+            assert row["part"] == "ceilings" or 0 < row["share"]["median"] < 1.5, row
+
+    def test_the_clock_agrees_with_the_wall(self):
+        device = torch.device("cuda")
+        clock = timer.CudaTimer(device, runs=3)
+        a = torch.randn(4096, 4096, device=device)
+
+        def work():
+            for _ in range(50):
+                torch.matmul(a, a)
+
+        work()
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        wall = time.perf_counter() - started
+        assert clock.seconds(work) == pytest.approx(wall, rel=0.3)
+        assert clock.waits_for_host(lambda: time.sleep(0.01))
 
 
 def test_work_that_waits_for_python_says_so(bench, capsys):
