@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if args.all is not None:
         return _all(args)
     if args.scenario is None or args.output is None:
-        raise KVScopeError("record: name a scenario and its -o FILE, or --all")
+        raise KVScopeError("name a scenario and its -o FILE, or --all (see record --help)")
     if args.again:
         raise KVScopeError("--again goes with --all")
     scenario = Scenario.from_file(args.scenario)
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 def _all(args: argparse.Namespace) -> int:
     """Exit code 1 if any scenario was not recorded; the others are."""
     if args.scenario is not None:
-        raise KVScopeError("record: a scenario or --all, not both")
+        raise KVScopeError("record: a scenario or --all, not both (see record --help)")
     from core.model.device import device_name, pick_device  # here, because they load torch
     from core.record_all import device_slug, record_all, scenario_files
 
