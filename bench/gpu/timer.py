@@ -18,6 +18,9 @@ FLUSH_BYTES = 512 << 20
 """Written between two runs: ten times the L2 of an H100 (50 MB), so that no run finds there what
 the one before has read. An engine's layer finds nothing of its own either: others ran since."""
 
+MOST_FLUSHES = 16
+"""Before one run: of work that Python takes long to launch."""
+
 _SPIN_UP_S = 0.5
 
 
@@ -31,7 +34,7 @@ class Timer(Protocol):
         ...
 
     def waits_for_host(self, work: Work) -> bool:
-        """Whether Python took longer to launch the work than the device had other work to do: then
+        """Whether Python takes longer to launch the work than the device has other work to do: then
         `seconds` may hold the launch, not the work."""
         ...
 
@@ -54,7 +57,8 @@ class CudaTimer:
     """CUDA events around each run, and a flush of the L2 before it.
 
     The flush has a second use: the device is busy with it while Python launches the work, so that
-    the first event is not followed by a wait. runs: how many a sample is the mean of.
+    the first event is not followed by a wait. It is repeated for as long as that takes. runs: how
+    many a sample is the mean of.
     """
 
     def __init__(self, device: torch.device, runs: int) -> None:
@@ -63,26 +67,32 @@ class CudaTimer:
         self.label = f"CUDA events, L2 flushed before each run, {runs} runs a sample"
         self._flushed = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=device)
         self._spin_up()
-        self._flush_seconds = statistics.median(self._timed(self._flushed.zero_, flush=False))
+        self._flush_seconds = statistics.median(self._timed(self._flushed.zero_, flushes=0))
 
     def seconds(self, work: Work) -> float:
-        return statistics.fmean(self._timed(work, flush=True))
+        # Twice as long as one launch took: the next may take longer.
+        flushes = 1 + int(2 * self._launch_seconds(work) / self._flush_seconds)
+        return statistics.fmean(self._timed(work, flushes=min(flushes, MOST_FLUSHES)))
 
     def waits_for_host(self, work: Work) -> bool:
-        launches = []
-        for _ in range(self.runs):
-            started = perf_counter()
-            work()
-            launches.append(perf_counter() - started)
-            torch.cuda.synchronize(self.device)
-        return statistics.median(launches) > self._flush_seconds
+        launches = [self._launch_seconds(work) for _ in range(self.runs)]
+        return statistics.median(launches) > MOST_FLUSHES * self._flush_seconds
 
-    def _timed(self, work: Work, *, flush: bool) -> list[float]:
+    def _launch_seconds(self, work: Work) -> float:
+        """How long Python is busy with it, on a device that is idle."""
+        torch.cuda.synchronize(self.device)
+        started = perf_counter()
+        work()
+        launched = perf_counter() - started
+        torch.cuda.synchronize(self.device)
+        return launched
+
+    def _timed(self, work: Work, *, flushes: int) -> list[float]:
         """Seconds of each of `runs` runs; the device is waited for once, at the end."""
         event = partial(torch.cuda.Event, enable_timing=True)
         pairs = [(event(), event()) for _ in range(self.runs)]
         for start, end in pairs:
-            if flush:
+            for _ in range(flushes):
                 self._flushed.zero_()
             start.record()
             work()

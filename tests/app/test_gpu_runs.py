@@ -10,7 +10,8 @@ from core.errors import RunError
 from core.scenario import Scenario
 from core.simulate import simulate
 from tests.app.conftest import Open
-from ui import catalogue, landing, runs
+from ui import catalogue, landing, preview, runs
+from ui.roofline import measured
 
 H100 = "NVIDIA H100 80GB HBM3"
 FOLDER = "nvidia-h100-80gb-hbm3"
@@ -64,6 +65,19 @@ def test_the_maps_link_for_it_is_its_own(both: Path) -> None:
     assert (f"one_system_prompt@{FOLDER}" in [query.get("run") for _, _, query in ways]) and (
         [page for title, page, _ in ways if title.endswith(H100)] == ["block_pool"]
     )
+
+
+def test_the_roofline_page_lists_both_with_their_devices(both: Path) -> None:
+    listed = {one.name: one.title for one in measured.listed()}
+    assert listed[f"one_system_prompt@{FOLDER}"].endswith(f", on {H100}")
+    part = measured.part(f"one_system_prompt@{FOLDER}")
+    assert part is not None and part["header"]["source"]["device"] == H100
+
+
+def test_home_plays_the_cpus(both: Path) -> None:
+    assert preview.pick() == "one_system_prompt"
+    (both / "one_system_prompt.run.json.gz").unlink()
+    assert preview.pick() == f"one_system_prompt@{FOLDER}"
 
 
 @pytest.mark.parametrize(
