@@ -7,6 +7,7 @@ its header where it comes from, and no file of one device is ever in another's p
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from core.record import record
 from core.scenario import Scenario
 from core.simulate import verify
 from core.trace.run import Run, check_writable, read_run, revision
+from core.trace.serving_metrics import step_us
 
 SUFFIX = ".run.json.gz"
 
@@ -120,11 +122,14 @@ def _is_kept(run: Run, scenario: Scenario, source: dict[str, Any]) -> bool:
 
 
 def _said(run: Run) -> str:
+    """Its size, its median step, and what computed it."""
     source = run.header["source"]
     tokens = sum(
         event["type"] == "token_sampled" for record in run.steps for event in record["events"]
     )
+    times = [us for us in map(step_us, run.steps) if us is not None]
+    step = f", {statistics.median(times) / 1e3:.2f} ms a step" if times else ""
     return (
-        f"{len(run.steps)} steps, {tokens} tokens, {source['dtype']}, "
-        f"kernels {source.get('kernels', 'torch')}"
+        f"{len(run.steps):>4} steps, {tokens:>5} tokens{step}, {source['dtype']}, "
+        f"{source.get('kernels', 'torch')}"
     )

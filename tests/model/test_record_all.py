@@ -55,7 +55,8 @@ def test_each_is_recorded_verified_and_kept_the_next_time(scenarios, tmp_path, c
     run = read_run(folder / "one.run.json.gz")
     verify(run)
     assert run.header["label"] == "RECORDED" and run.header["source"]["device"] == "CPU"
-    assert first["one"][1].startswith("3 steps, 3 tokens, float32")
+    said = first["one"][1]
+    assert said.startswith("   3 steps,     3 tokens, ") and " ms a step, float32, " in said
     (folder / "two.run.json.gz").write_bytes(b"cut off")
     second = outcomes(scenarios, folder)
     assert (second["one"][0], second["two"][0]) == ("kept", "recorded")
