@@ -95,6 +95,19 @@ def test_one_that_fails_does_not_stop_the_others(scenarios, tmp_path, clean):
     assert "num_blocks" in found["a"][1]
 
 
+def test_a_run_that_does_not_verify_is_not_written(scenarios, tmp_path, clean, monkeypatch):
+    def lying(scenario, **settings):
+        run = record(scenario, **settings)
+        run.steps[1]["events"].pop()
+        return run
+
+    record = module.record
+    monkeypatch.setattr(module, "record", lying)
+    found = outcomes(scenarios, tmp_path)
+    assert [what for what, _ in found.values()] == ["failed", "failed"], found
+    assert not list(tmp_path.glob("*.run.json.gz"))
+
+
 def test_the_command(scenarios, tmp_path, capsys):
     (scenarios / "two.json").write_text("{}")
     arguments = ["record", "--all", str(scenarios), "--device", "cpu", "--dtype", "float32"]
