@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,8 @@ def _problem(args: argparse.Namespace) -> str | None:
     if args.device == "cuda":
         if args.tiny:
             return "--tiny rehearses the command: it goes with --device cpu"
+        if os.environ.get("TRITON_INTERPRET") == "1":
+            return "TRITON_INTERPRET=1 runs the kernels in Python: unset it to measure a GPU"
         if not torch.cuda.is_available():
             build = torch.version.cuda
             why = f"torch {torch.__version__} is built " + (

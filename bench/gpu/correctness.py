@@ -84,12 +84,15 @@ def _lengths(bench: Bench, pool: Pool) -> torch.Tensor:
 
 
 def _attention(bench: Bench, heads: Heads, dtype: torch.dtype) -> None:
+    """bfloat16 with every format and a window; of the other dtypes less, since each combination is
+    a kernel to be compiled."""
     length = bench.sizes.checked_length
     short = str(dtype).removeprefix("torch.")
-    for form in FORMATS:
+    usual = dtype == bench.dtype
+    for form in FORMATS if usual else ("native", "int8"):
         pool = make_pool(3, length, heads, form, _BLOCK, dtype, bench.device)
         lengths, scale = _lengths(bench, pool), heads.d**-0.5
-        for window in (None, length // 3):
+        for window in (None, length // 3) if usual else (None,):
             seen = "" if window is None else f", window {window}"
             name = f"{heads}, {form}, {short}{seen}"
             query = draw((3, heads.n_q, heads.d), dtype, bench.device)

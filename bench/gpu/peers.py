@@ -64,7 +64,6 @@ class FlashInfer:
             blocks.block_size,
             q_data_type=query.dtype,
             kv_data_type=blocks.key.dtype,
-            o_data_type=query.dtype,
             sm_scale=scale,
         )
         scales = _scales(pool)
@@ -89,7 +88,6 @@ class FlashInfer:
             sm_scale=scale,
             q_data_type=query.dtype,
             kv_data_type=blocks.key.dtype,
-            o_data_type=query.dtype,
         )
         scales = _scales(pool)
         return lambda: wrapper.run(query, (blocks.key, blocks.value), **scales)

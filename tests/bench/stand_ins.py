@@ -50,7 +50,7 @@ class Decode(_Paged):
     def plan(
         self, indptr: torch.Tensor, indices: torch.Tensor, last_page_len: torch.Tensor,
         num_qo_heads: int, num_kv_heads: int, head_dim: int, page_size: int, *,
-        q_data_type: torch.dtype, kv_data_type: torch.dtype, o_data_type: torch.dtype,
+        q_data_type: torch.dtype, kv_data_type: torch.dtype,
         sm_scale: float,
     ) -> None:  # fmt: skip
         for one in (indptr, indices, last_page_len):
@@ -78,7 +78,7 @@ class Prefill(_Paged):
         self, qo_indptr: torch.Tensor, paged_kv_indptr: torch.Tensor,
         paged_kv_indices: torch.Tensor, paged_kv_last_page_len: torch.Tensor, num_qo_heads: int,
         num_kv_heads: int, head_dim_qk: int, page_size: int, *, causal: bool, sm_scale: float,
-        q_data_type: torch.dtype, kv_data_type: torch.dtype, o_data_type: torch.dtype,
+        q_data_type: torch.dtype, kv_data_type: torch.dtype,
     ) -> None:  # fmt: skip
         assert causal and qo_indptr.dtype == torch.int32
         self.starts = qo_indptr.tolist()

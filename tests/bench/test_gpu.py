@@ -175,7 +175,8 @@ def test_a_setting_that_this_version_does_not_have_is_said(bench, tiny_dir, monk
     assert engine.unknown_settings({"num_blocks": 1, "trace": True}) == []
 
 
-def test_without_a_gpu_there_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys):
+def test_without_a_gpu_there_is_one_line_and_exit_code_2(monkeypatch, capsys):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for arguments, words in (
         ([], "there is no GPU here"),
@@ -188,6 +189,9 @@ def test_without_a_gpu_there_is_one_line_and_exit_code_2(tmp_path, monkeypatch, 
         said = capsys.readouterr()
         assert words in said.err and said.err.count("\n") == 1 and not said.out
     assert not (command.RUNS / "gpu.json").exists()
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert gpu.main([]) == 2
+    assert "unset it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
