@@ -20,9 +20,12 @@ from bench.gpu.report import Report, Row
 from bench.gpu.shapes import FULL, QUICK, TINY
 from bench.gpu.timer import CudaTimer, WallTimer
 from bench.timing import Timing
+from core.errors import KVScopeError
+from core.trace.run import check_writable
 from kernels.dispatch import choose
 
 RUNS = Path(__file__).resolve().parents[2] / "runs"
+PARTS = ("correctness", "ceilings", "decode", "prefill", "paging", "moves", "engine")
 REHEARSAL = "REHEARSAL on a CPU: this shows that the command works, and measures nothing"
 
 
@@ -49,9 +52,6 @@ def main(arguments: list[str]) -> int:
     return 0 if bench.report.correct else 1
 
 
-PARTS = ("correctness", "ceilings", "decode", "prefill", "paging", "moves", "engine")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench gpu",
@@ -73,6 +73,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _problem(args: argparse.Namespace) -> str | None:
     """Why the command cannot run, in one line."""
+    try:
+        if args.json:
+            check_writable(args.json)  # before the long part, not after it
+    except KVScopeError as error:
+        return str(error)
     if args.device == "cuda":
         if args.tiny:
             return "--tiny rehearses the command: it goes with --device cpu"

@@ -184,6 +184,7 @@ def test_without_a_gpu_there_is_one_line_and_exit_code_2(monkeypatch, capsys):
         (["--tiny"], "goes with --device cpu"),
         (["--device", "cpu"], "only the rehearsal"),
         ([*REHEARSE, "--json", str(command.RUNS / "gpu.json")], "not written into runs/"),
+        ([*REHEARSE, "--json", "nowhere/gpu.json"], "cannot write nowhere/gpu.json"),
     ):
         assert gpu.main(arguments) == 2
         said = capsys.readouterr()
