@@ -2,7 +2,7 @@
 
 torch's own operators do the same in three to five times as many passes over memory. With few tokens
 a step lasts as long as the weights take to read, and these read them at the memory's full speed.
-`tests/model/test_cpu_kernels.py` and `test_cpu_quantised_kv.py` hold the plain torch that says the same.
+`tests/model/test_cpu_kernels.py` and `test_cpu_quantised_kv.py` hold the plain torch of each.
 
 Shapes: T tokens, h hidden size, n_q query heads, n_kv KV heads, d head_dim, B decoding sequences.
 All tensors are contiguous and on the CPU; a kernel that is given anything else would read beside
