@@ -56,7 +56,7 @@ def test_a_format_moves_bytes_errors_texts_and_the_address(page: Any, app: App) 
 
 
 def test_layers_apart_are_checked_where_they_are_typed(page: Any, app: App) -> None:
-    _open(page, app, "fmt=int4")
+    _open(page, app)
     field = page.get_by_role("textbox", name="Layers apart")
     field.fill("0-30")
     field.press("Enter")
@@ -64,8 +64,10 @@ def test_layers_apart_are_checked_where_they_are_typed(page: Any, app: App) -> N
     field.fill("25-29, 0-4")
     field.press("Enter")
     page.wait_for_url(re.compile(r"apart=0-4%2C25-29"))
-    page.get_by_text(_bytes(EXAMPLES["mix"][1])).wait_for()
+    page.get_by_text(_bytes(EXAMPLES["outer"][1])).wait_for()
     assert field.input_value() == "0-4,25-29"
+    page.get_by_role("combobox", name="Those in").select_option("model")
+    page.wait_for_url(re.compile(r"to=model"))
 
 
 def test_every_cell_can_be_read_by_pointer_and_by_keys(page: Any, app: App) -> None:

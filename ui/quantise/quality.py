@@ -68,6 +68,7 @@ def data(found: Quality, words: Lesson, here: Place, *, present: bool) -> Json:
             "name": row.name,
             "bytes": row.kv_bytes_per_token,
             "perplexity": row.perplexity,
+            "change": row.nll_change,
             "kl": row.kl,
             "kl_max": row.kl_max,
             "top1": row.top1,
@@ -134,6 +135,27 @@ def charts(found: Quality, words: Lesson, *, present: bool) -> list[Json]:
             }
         )
     return out
+
+
+def by_layer(found: Quality, words: Lesson, *, present: bool) -> Json | None:
+    """INT4 in one layer alone, for `series`; None where it was not measured."""
+    if not found.by_layer:
+        return None
+    return {
+        "title": words["by-layer"],
+        "unit": "10⁻³ nats",
+        "x": {"label": "layer", "last": len(found.by_layer) - 1},
+        "lines": [
+            {
+                "name": "KL",
+                "values": [float(f"{1000 * max(0.0, kl):.4g}") for kl in found.by_layer],
+                "style": "a",
+            }
+        ],
+        "label": found.label,
+        "present": present,
+        "small": True,
+    }
 
 
 _SHORT = {

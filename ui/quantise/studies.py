@@ -9,6 +9,7 @@ import streamlit as st
 from core.errors import KVScopeError
 from ui.components.kv_quantisation import kv_quality
 from ui.components.lesson_chart import lesson_chart
+from ui.components.series import series
 from ui.kit import states, text
 from ui.lesson import Lesson
 from ui.quantise import bench, quality
@@ -32,6 +33,9 @@ def draw(words: Lesson, *, present: bool) -> None:
             st.rerun(scope="app")
     if not present:
         text.draw(words["quality-link"])
+    layers = quality.by_layer(found, words, present=present)
+    if layers is not None:
+        series(layers, key="kq.layers")
     if found.outlier_at is not None:
         _outlier(words, found, present=present)
 
