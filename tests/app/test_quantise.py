@@ -305,6 +305,21 @@ def test_the_page_opens_without_recorded_runs(
     assert ("Predict first" in text_of(at)) == ("present" not in params)
 
 
+def test_a_projector_shows_the_instrument_or_the_part_that_a_link_names(open_page: Open) -> None:
+    at = open_page("quantisation", present="1")
+    assert not at.exception and "Two things to make smaller" not in text_of(at)
+    at = open_page("quantisation", present="1", at="scales")
+    assert not at.exception and "Scales, and why half is not half" in text_of(at)
+    assert "scales" in at.query_params["at"]
+    at.run()  # it stays
+    assert "Scales, and why half is not half" in text_of(at)
+    at = open_page("quantisation", at="scales")
+    assert "Scales, and why half is not half" in text_of(at) and "Predict first" in text_of(at)
+    at.query_params["present"] = "1"  # by the button, from where one has read to
+    at.run()
+    assert "Scales, and why half is not half" not in text_of(at) and "at" not in at.query_params
+
+
 def test_a_hostile_link_gets_one_sentence(open_page: Open) -> None:
     at = open_page("quantisation", fmt="<script>", own="%%%", apart="0-99999999999")
     assert not at.exception and len(at.warning) == 1

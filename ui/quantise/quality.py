@@ -9,7 +9,7 @@ from typing import Any
 
 from core.errors import KVScopeError, RunError
 from core.trace import kv_quality
-from core.trace.kv_quality import Quality
+from core.trace.kv_quality import Quality, Row
 from ui.lesson import Lesson
 from ui.paths import runs_dir
 from ui.quantise import formats, place
@@ -92,6 +92,26 @@ def _about(found: Quality, words: Lesson) -> str:
     count = len(found.prompts)
     prompts = f"{count} prompts" if count > 1 else "one prompt"
     return words["quality"].format(tokens=f"{found.tokens:,}", prompts=prompts)
+
+
+def facts(found: Quality, words: Lesson) -> str:
+    """What the rows say of four bits, as Markdown; "" for a measurement without those rows."""
+    by = {there: row for row in found.rows if (there := place_of(row.kv_dtype)) is not None}
+
+    def of(name: str) -> Row | None:
+        return by.get(place.EXAMPLES[name][1])
+
+    out = []
+    coarse, fine = of("int4-tensor"), of("int4")
+    if coarse is not None and fine is not None:
+        read = {"own": found.own, "coarse": coarse, "fine": fine}
+        said = {name: f"{row.perplexity:,.1f}" for name, row in read.items()}
+        out.append(words["fact-four"].format(**said))
+    inner, outer = of("inner"), of("outer")
+    if inner is not None and outer is not None:
+        said = {name: f"{row.kl:.2g}" for name, row in (("inner", inner), ("outer", outer))}
+        out.append(words["fact-mix"].format(size=f"{inner.kv_bytes_per_token:,}", **said))
+    return "\n\n".join(out)
 
 
 def charts(found: Quality, words: Lesson, *, present: bool) -> list[Json]:

@@ -32,7 +32,8 @@ def draw(words: Lesson, *, present: bool) -> None:
             bench.go(replace(to, prompt=bench.now().prompt))
             st.rerun(scope="app")
     if not present:
-        text.draw(words["quality-link"])
+        with st.container(key="kv-kq-facts"):
+            text.draw(f"{quality.facts(found, words)}\n\n{words['quality-link']}")
     layers = quality.by_layer(found, words, present=present)
     if layers is not None:
         series(layers, key="kq.layers")
