@@ -37,11 +37,12 @@ else:
         page.bar()
     predict.draw(lab)
     bench.draw(present=False)
-    studies.draw(lab, present=False)
-    reading.body(NAME)
-    reading.practice(NAME)
-    code.draw(lab["code"], CODE)
-    reading.beside(NAME)
+    with st.container(key="kv-kq-below"):
+        studies.draw(lab, present=False)
+        reading.body(NAME)
+        reading.practice(NAME)
+        code.draw(lab["code"], CODE)
+        reading.beside(NAME)
 
 if not parts:
     store.keep(redraw=False)

@@ -13,6 +13,7 @@ from ui.components.series import series
 from ui.kit import states, text
 from ui.lesson import Lesson
 from ui.quantise import bench, quality
+from ui.reading.document import under_title
 
 
 @st.fragment
@@ -44,7 +45,8 @@ def draw(words: Lesson, *, present: bool) -> None:
 def _outlier(words: Lesson, found: quality.Quality, *, present: bool) -> None:
     layer, head = found.outlier_at or (0, 0)
     if not present:
-        text.draw(words["outlier"].format(layer=layer, head=head))
+        with st.container(key="kv-kq-outlier"):
+            text.draw(under_title(words["outlier"].format(layer=layer, head=head)))
     for column, (index, chart) in zip(
         st.columns(2, gap="medium"),
         enumerate(quality.charts(found, words, present=present)),
