@@ -1,11 +1,11 @@
-"""`python -m bench NAME`: what blocks, the engine and the pages cost, what dtypes lose."""
+"""`python -m bench NAME`: what blocks, engine, kernels and pages cost, what dtypes lose."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-BENCHMARKS = ("blocks", "engine", "perplexity", "ui", "load")
+BENCHMARKS = ("blocks", "engine", "gpu", "perplexity", "ui", "load")
 
 
 def main() -> int:

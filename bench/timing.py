@@ -62,19 +62,21 @@ def measure(setup: Callable[[], Callable[[], int]]) -> Timing:
 
 
 def alternate(
-    candidates: Mapping[str, Callable[[], float]], repeats: int = REPEATS
+    candidates: Mapping[str, Callable[[], float]], repeats: int = REPEATS, collect: bool = True
 ) -> dict[str, list[float]]:
     """Samples of each candidate, which returns the seconds that it took.
 
     Each runs once unmeasured; then all run in turn, every other round in reverse order. Sample i of
-    one is comparable with sample i of another: they ran side by side.
+    one is comparable with sample i of another: they ran side by side. collect: garbage before each;
+    needless where the clock is not this process's.
     """
     for candidate in candidates.values():
         candidate()
     samples: dict[str, list[float]] = {name: [] for name in candidates}
     for turn in range(repeats):
         for name in sorted(candidates, key=list(candidates).index, reverse=turn % 2 == 1):
-            gc.collect()
+            if collect:
+                gc.collect()
             samples[name].append(candidates[name]())
     return samples
 

@@ -19,6 +19,7 @@ class EngineConfig:
     `watermark` is a share of the pool, 0 … 1, that admission leaves free while anything runs.
     `kv_dtype` is what the cache stores (`core.kv_spec`); `measure_kv_error` compares what was
     stored with what was to be, and tells it in every step's record.
+    `async_scheduling`: decide a step while the one before it is computed (`core.sched.ahead`).
     """
 
     num_blocks: int = 16
@@ -39,6 +40,7 @@ class EngineConfig:
     kv_cache: bool = True
     kv_dtype: KVDtype = "model"
     measure_kv_error: bool = False
+    async_scheduling: bool = False
 
     @property
     def watermark_blocks(self) -> int:

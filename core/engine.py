@@ -6,13 +6,15 @@
     run = engine.run()
 
 The scheduler decides, the runner computes, the recorder writes down. A live engine, a recorded file
-and the block sandbox all give the same `Run`.
+and the block sandbox all give the same `Run`. With `async_scheduling` the runner computes a step
+while the next one is decided (`core.sched.ahead`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence as Listing
+from itertools import takewhile
 from time import perf_counter
 from typing import Any
 
@@ -25,6 +27,7 @@ from core.request import Request, Sequence
 from core.runner import Runner, StepBatch, StepOutput
 from core.scenario import RequestSpec, Scenario
 from core.sched.admission import reject
+from core.sched.ahead import must_drain
 from core.sched.scheduler import Scheduler
 from core.trace.recorder import Recorder
 from core.trace.reducer import Reducer
@@ -41,6 +44,31 @@ class EngineFailedError(KVScopeError):
 
 class StateMismatchError(AssertionError):
     """The events of a step do not lead to the engine's own state: an error of the engine."""
+
+
+@dataclasses.dataclass(slots=True)
+class _TakenIn:
+    """What the engine has waited for and taken in during one of its steps.
+
+    grown: the sequences that got a token. waited: seconds spent in the runner. timing, work: of the
+    steps taken in; two only where all of the second one's tokens were late.
+    """
+
+    grown: list[Sequence] = dataclasses.field(default_factory=list)
+    waited: float = 0.0
+    timing: dict[str, float] = dataclasses.field(default_factory=dict)
+    work: dict[str, int] = dataclasses.field(default_factory=dict)
+    candidates: dict[str, list[list[Any]]] = dataclasses.field(default_factory=dict)
+
+    def add(self, batch: StepBatch, output: StepOutput, runner: Runner) -> None:
+        """Note what a step took and gave, before it is taken in."""
+        for part, us in runner.step_timing.items():
+            self.timing[part] = self.timing.get(part, 0.0) + us
+        for part, amount in (runner.step_work or {}).items():
+            self.work[part] = self.work.get(part, 0) + amount
+        for item, candidates in zip(batch.scheduled, output.candidates, strict=False):
+            if candidates and not item.seq.finished:
+                self.candidates[item.seq.id] = [list(candidate) for candidate in candidates]
 
 
 class Engine:
@@ -78,6 +106,8 @@ class Engine:
         self._idle_steps = 0
         self._to_arrive: list[Request] = []  # the next one last
         self._to_cancel: dict[int, list[Request]] = {}
+        self._in_flight: tuple[StepBatch, Any] | None = None  # and what the runner calls it
+        self._taken = _TakenIn()
         self._shadow = Reducer(self._header()) if trace and debug else None
         self._expect(make_requests(scenario.requests, 0, self.config, runner))
 
@@ -158,7 +188,12 @@ class Engine:
     @property
     def done(self) -> bool:
         """Nothing is to come, waits or runs."""
-        return not (self._to_arrive or self.scheduler.running or len(self.scheduler.waiting))
+        return not (
+            self._to_arrive
+            or self.scheduler.running
+            or len(self.scheduler.waiting)
+            or self._in_flight
+        )
 
     def step(self) -> list[Sequence]:
         """One step. Returns the sequences that got a token, in the order of sampling.
@@ -178,43 +213,75 @@ class Engine:
         k = self.num_steps
         started = perf_counter()
         self.kv.step = k
-        self._cancels_and_arrivals(k)
-        batch = self.scheduler.schedule(k)
-        scheduled = perf_counter()
-        output = self.runner.execute(batch) if batch.scheduled else StepOutput([])
-        executed = perf_counter()
-        grown = self.scheduler.update(batch, output, self.runner)
+        self._taken = taken = _TakenIn()
+        if self.config.async_scheduling:
+            batch = self._step_ahead(k)
+        else:
+            self._cancels_and_arrivals(k)
+            batch = self.scheduler.schedule(k)
+            if batch.scheduled:
+                waited = perf_counter()
+                output = self.runner.execute(batch)
+                self._take_in(batch, output, waited)
+            else:
+                self.scheduler.update(batch, StepOutput([]), self.runner)
         self.num_steps = k + 1
         if self.recorder is not None:
-            overhead = scheduled - started + perf_counter() - executed
-            self._record(self.recorder, batch, output, 1e6 * overhead)
+            overhead = perf_counter() - started - taken.waited
+            self._record(self.recorder, taken, 1e6 * overhead)
         if self._shadow is not None:
             self._compare(self._shadow)
-        self._guard(bool(batch.scheduled))
-        return grown
+        self._guard(bool(batch.scheduled or taken.timing))
+        return taken.grown
 
-    def _record(
-        self, recorder: Recorder, batch: StepBatch, output: StepOutput, schedule_us: float
-    ) -> None:
+    def _step_ahead(self, k: int) -> StepBatch:
+        """Decide and launch step k, and only then wait for the one before it, if that can be."""
+        arriving = takewhile(lambda r: r.spec.arrive_step == k, reversed(self._to_arrive))
+        if self._in_flight and must_drain(arriving, self.scheduler.ran_short, self.config):
+            self._land()
+        self._cancels_and_arrivals(k)
+        before = self._in_flight
+        batch = self.scheduler.schedule(k, before[0] if before else None)
+        launching = perf_counter()
+        launched = (batch, self.runner.launch(batch)) if batch.scheduled else None
+        self._taken.waited += perf_counter() - launching
+        if before:
+            self._land()
+        elif not self._taken.timing:  # a static batch may have lost its last member all the same
+            self.scheduler.update(StepBatch(k, [], []), StepOutput([]), self.runner)
+        self._in_flight = launched
+        if launched and not (self.scheduler.num_running_seqs or len(self.scheduler.waiting)):
+            self._land()  # all its tokens are late: nothing goes on that could be decided meanwhile
+        return batch
+
+    def _land(self) -> None:
+        """Wait for the step in flight, and take in what it gives."""
+        assert self._in_flight is not None
+        batch, launched = self._in_flight
+        self._in_flight = None
+        waited = perf_counter()
+        output = self.runner.collect(launched)
+        self._take_in(batch, output, waited)
+
+    def _take_in(self, batch: StepBatch, output: StepOutput, waited_since: float) -> None:
+        """What a step gave becomes the state; what it took is noted for the record."""
+        taken = self._taken
+        taken.waited += perf_counter() - waited_since
+        taken.add(batch, output, self.runner)
+        taken.grown += self.scheduler.update(batch, output, self.runner)
+
+    def _record(self, recorder: Recorder, taken: _TakenIn, schedule_us: float) -> None:
         """Close the step's record: what was measured and counted, and the state if it is kept."""
         timing = {"schedule_us": schedule_us}
+        timing |= taken.timing or {"forward_us": 0.0, "sample_us": 0.0}
         extras: dict[str, Any] = {}
-        if batch.scheduled:
-            timing |= self.runner.step_timing
-            work = self.runner.step_work
-            if work is not None:
-                extras["work"] = work
-            kv_error = self.runner.take_kv_error()
-            if kv_error:
-                extras["kv_error"] = kv_error
-            if any(output.candidates):
-                extras["candidates"] = {
-                    item.seq.id: [list(candidate) for candidate in candidates]
-                    for item, candidates in zip(batch.scheduled, output.candidates, strict=True)
-                    if candidates
-                }
-        else:
-            timing |= {"forward_us": 0.0, "sample_us": 0.0}
+        if taken.work:
+            extras["work"] = taken.work
+        if taken.candidates:
+            extras["candidates"] = taken.candidates
+        kv_error = self.runner.take_kv_error() if taken.timing else None
+        if kv_error:
+            extras["kv_error"] = kv_error
         if self._keep_state:
             extras["state"] = self.snapshot()
         recorder.end_step(timing, self.kv.usage(), extras)
@@ -275,6 +342,8 @@ class Engine:
         held = {
             seq.request.id for seq in self.scheduler.running
         }  # a static batch's, ended ones too
+        if self._in_flight:  # and those whose blocks it still uses
+            held |= {item.seq.request.id for item in self._in_flight[0].scheduled}
         ended = [
             r for r in self.requests if r.id not in held and (r.ended or self._was_rejected(r))
         ]
@@ -327,7 +396,8 @@ class Engine:
                     f"events give {reduced[part]}, the engine has {own[part]}"
                 )
         for seq in (*self.scheduler.running, *self.scheduler.waiting.entries()):
-            assert shadow.num_computed_tokens[seq.id] == seq.num_computed_tokens, seq.id
+            computed = seq.num_computed_tokens + seq.num_in_flight_tokens
+            assert shadow.num_computed_tokens[seq.id] == computed, seq.id
 
     def _header(self) -> dict[str, Any]:
         prompts = {r.id: r.prompt_tokens.tolist() for r in self.requests}

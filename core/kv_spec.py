@@ -129,7 +129,9 @@ class KVSpec:
             return model_dtype
         forms = [model_dtype if f == MODEL else f for f in self.of_layers(num_layers)]
         # The library's scales belong to the whole cache: its base must be a quantised format.
-        base = next(form for form in forms if form in BITS)
+        base = next((form for form in forms if form in BITS), None)
+        if base is None:  # every layer is an exception
+            return model_dtype
         given: dict[str, Any] = {"format": base, "scale": self.scale, "scale_bytes": SCALE_BYTES}
         apart = {str(i): form for i, form in enumerate(forms) if form != base}
         return {**given, "layers": apart} if apart else given

@@ -58,7 +58,7 @@ class LLM:
     debug: check every step.
     gpu_memory_utilization: the share of a GPU's memory that weights, a step and the pool may take
     together; it decides `num_blocks`. enforce_eager: no CUDA graphs (slower; a step's parts are
-    timed).
+    timed). kv_cache_memory_bytes: of the pool, on any device, instead of `num_blocks`.
     **engine: fields of `EngineConfig`; `max_model_len` defaults to what model and pool allow.
 
     Raises ScenarioError, UnsupportedError, ModelNotFound and the others of `core.model.errors`.
@@ -77,12 +77,17 @@ class LLM:
         debug: bool = False,
         gpu_memory_utilization: float | None = None,
         enforce_eager: bool = False,
+        kv_cache_memory_bytes: int | None = None,
         **engine: Any,
     ) -> None:
         if threads is not None and threads < 1:
             raise ScenarioError("threads", f"{threads} is less than 1")
-        if gpu_memory_utilization is not None and "num_blocks" in engine:
-            raise ScenarioError("num_blocks", "gpu_memory_utilization decides it: give one of them")
+        for name, size in (
+            ("gpu_memory_utilization", gpu_memory_utilization),
+            ("kv_cache_memory_bytes", kv_cache_memory_bytes),
+        ):
+            if size is not None and "num_blocks" in engine:
+                raise ScenarioError("num_blocks", f"{name} decides it: give one of them")
         self._trace, self._debug = trace, debug
         settings = {**_DEFAULTS, **engine}
         self._empty = _first_settings(model, seed, settings)  # before the weights are loaded
@@ -97,6 +102,7 @@ class LLM:
             weights=weights,
             gpu=GpuSettings(gpu_memory_utilization, enforce_eager),
             max_model_len=engine.get("max_model_len"),
+            kv_cache_memory_bytes=kv_cache_memory_bytes,
         )
         settings["num_blocks"] = config.num_blocks
         if "max_model_len" not in engine:

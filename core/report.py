@@ -36,7 +36,7 @@ def unfinished_sequences(requests: Iterable[Request]) -> dict[str, Any]:
     return {
         seq.id: {
             "request": request.id,
-            "num_computed_tokens": seq.num_computed_tokens,
+            "num_computed_tokens": seq.num_computed_tokens + seq.num_in_flight_tokens,
             "stands_for": [name for name, _ in request.stands_for(seq)],
         }
         for request in requests

@@ -144,6 +144,10 @@ class Sequence:
     matchable. num_preemptions: how often it was sent back to the queue. logprobs: one for each
     output token, where the request asks for them. cumulative_logprob, beam_score: of a beam (see
     `core.sched.beams`); the score is there once it has ended.
+
+    With asynchronous scheduling (`core.sched.ahead`; else both are 0): num_in_flight_tokens: behind
+    the computed ones, being computed by steps that are not taken in yet. num_output_placeholders:
+    behind the known ones, sampled by such steps.
     """
 
     __slots__ = (
@@ -157,6 +161,8 @@ class Sequence:
         "logprobs",
         "num_cached_blocks",
         "num_computed_tokens",
+        "num_in_flight_tokens",
+        "num_output_placeholders",
         "num_places",
         "num_preemptions",
         "num_prompt_tokens",
@@ -175,6 +181,8 @@ class Sequence:
         self.tokens = array("q", request.prompt_tokens)
         self.num_prompt_tokens = len(request.prompt_tokens)
         self.num_computed_tokens = 0
+        self.num_in_flight_tokens = 0
+        self.num_output_placeholders = 0
         self.block_table: list[int] = []
         self.block_keys: list[bytes] = []
         self.num_cached_blocks = 0

@@ -141,12 +141,12 @@ class Runner(Protocol):
 
     @property
     def step_timing(self) -> dict[str, float]:
-        """Microseconds of the last `execute`: `forward_us`, `sample_us`, and their parts."""
+        """Microseconds of the last step given back: `forward_us`, `sample_us`, and their parts."""
         ...
 
     @property
     def step_work(self) -> dict[str, int] | None:
-        """FLOPs and bytes moved by the last `execute`, from shapes; None without a model."""
+        """FLOPs and bytes moved by the last step given back, from shapes; None without a model."""
         ...
 
     def take_kv_error(self) -> dict[str, list[list[float]]] | None:
@@ -167,6 +167,19 @@ class Runner(Protocol):
 
     def execute(self, batch: StepBatch) -> StepOutput:
         """Compute the step: copies first, then the forward pass, then sampling."""
+        ...
+
+    def launch(self, batch: StepBatch) -> Any:
+        """Begin to compute the step, and return what `collect` asks for.
+
+        Steps are computed in the order in which they are launched. Where a sequence has fewer than
+        `stop` tokens, the last one is what the step launched before samples for it. Until the step
+        has been collected and taken in, its sequences' tables and blocks stay as they are.
+        """
+        ...
+
+    def collect(self, step: Any) -> StepOutput:
+        """Wait for a launched step. `execute` is both in one."""
         ...
 
 
@@ -247,7 +260,7 @@ class ScriptedRunner:
         out: list[list[int]] = []
         for item in batch.scheduled:
             seq = item.seq
-            position = len(seq.tokens) - seq.num_prompt_tokens
+            position = item.stop - seq.num_prompt_tokens
             if item.num_samples == 1:
                 out.append([seq.request.scripted_token(seq.index, position)])
             else:
@@ -255,3 +268,9 @@ class ScriptedRunner:
                     [seq.request.scripted_token(s, position) for s in range(item.num_samples)]
                 )
         return StepOutput(out)
+
+    def launch(self, batch: StepBatch) -> StepBatch:
+        return batch
+
+    def collect(self, step: StepBatch) -> StepOutput:
+        return self.execute(step)

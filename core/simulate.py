@@ -160,7 +160,9 @@ class _RecordedRunner(ScriptedRunner):
             sliding_window=run.header.get("sliding_window"),
         )
         self._tokens = output_tokens(run)
-        self._candidates = [record.get("candidates", {}) for record in run.steps]
+        # Taken in in the step after, where steps are scheduled ahead.
+        later = int(run.scenario.engine.async_scheduling)
+        self._candidates = [record.get("candidates", {}) for record in run.steps[later:]]
         # Whether a text contains a stop string only its tokenizer can say: the record is believed.
         self._stop_string_at = {
             event["sequence"]: event["num_output_tokens"]
@@ -177,6 +179,10 @@ class _RecordedRunner(ScriptedRunner):
         candidates: list[list[Candidate]] = []
         for item in batch.scheduled:
             seq = item.seq
+            if seq.finished:  # its late token is dropped, and was never recorded
+                out.append([0] * item.num_samples)
+                candidates.append([])
+                continue
             candidates.append(self._candidates_of(batch.step, item))
             names = [
                 seq.request.sequence_id(index)

@@ -73,6 +73,64 @@ def test_a_failed_install_is_explained(output: str, word: str) -> None:
     assert word in doctor.explain(output)
 
 
+H100 = {"torch": "2.13.0+cu130", "cuda": "13.0", "there": True, "triton": "3.7.0",
+        "name": "NVIDIA H100 80GB HBM3", "capability": [9, 0]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "ok", "words"),
+    [
+        (H100, True, "sees NVIDIA H100 80GB HBM3, compute capability 9.0"),
+        ({**H100, "capability": [7, 5]}, False, "8.0 (A100) or later"),
+        ({**H100, "there": False}, False, "finds no device"),
+        ({**H100, "torch": "2.13.0+cpu", "cuda": None, "there": False}, False, "the CPU's build"),
+        (None, False, "not installed"),
+    ],
+)
+def test_torch_and_the_gpu(said: dict | None, ok: bool, words: str) -> None:
+    found = doctor.check_cuda_torch(said)
+    assert found.ok is ok
+    assert words in found.lines()
+
+
+def test_triton_and_its_compiler_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.check_triton(H100).ok
+    assert not doctor.check_triton({**H100, "triton": None}).ok
+    assert not doctor.check_triton(None).ok
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    assert "apt-get install gcc" in doctor.check_c_compiler().lines()
+
+
+def nvidia_smi(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of that name, first in the path."""
+    program = folder / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_the_driver_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvidia_smi(tmp_path, "echo 'NVIDIA A100-SXM4-80GB, 580.65.06, 81920 MiB'", monkeypatch)
+    assert doctor.driver() == "NVIDIA A100-SXM4-80GB, driver 580.65.06, 81920 MiB"
+    monkeypatch.setattr(doctor, "ask_torch", lambda: {**H100, "cuda": None})
+    note = doctor.note_gpu()
+    assert note.ok and "not usable: torch with CUDA" in note.said
+    nvidia_smi(tmp_path, "echo 'No devices were found'; exit 6", monkeypatch)
+    assert doctor.driver() is None
+    assert "none needed" in doctor.note_gpu().said
+    assert not doctor.check_driver(doctor.driver()).ok
+
+
+def test_without_a_gpu_the_doctor_says_so_and_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "driver", lambda: None)
+    monkeypatch.setattr(doctor, "ask_torch", lambda: None)
+    assert doctor.main(["--gpu"]) == 1
+    assert "MISSING  an NVIDIA GPU" in capsys.readouterr().out
+
+
 def test_doctor_runs_as_a_script(root: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(root / "scripts" / "doctor.py"), "--dev"],
@@ -82,6 +140,7 @@ def test_doctor_runs_as_a_script(root: Path) -> None:
         check=False,
     )
     assert "Python 3.11 to 3.13" in done.stdout
+    assert "a GPU: " in done.stdout
     assert "Traceback" not in done.stderr
 
 

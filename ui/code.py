@@ -1,12 +1,11 @@
-"""Show the code: the engine's own source, read from where it runs."""
+"""Show the code: the engine's own source, read from its file and never run."""
 
 from __future__ import annotations
 
-import importlib
+import ast
 import inspect
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from ui.paths import ROOT
 
@@ -23,18 +22,25 @@ class Snippet:
 
 @cache
 def snippet(target: str) -> Snippet | None:
-    """The source of e.g. ``"core.kv.manager:KVCacheManager.allocate_slots"``; None: not there."""
-    module_name, _, attribute = target.partition(":")
+    """The source of e.g. ``"core.kv.manager:KVCacheManager.allocate_slots"``; None: not there.
+
+    Nothing is imported: the engine's modules may need torch, which the app must not load.
+    """
+    module, _, attribute = target.partition(":")
+    path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
     try:
-        found: object = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-        source, line = inspect.getsourcelines(found)  # type: ignore[arg-type]
-        file = inspect.getsourcefile(found)  # type: ignore[arg-type]
-    except (ImportError, AttributeError, OSError, TypeError):
+        text = path.read_text(encoding="utf-8")
+    except OSError:
         return None
-    if file is None:
+    found: ast.AST = ast.parse(text)
+    for name in attribute.split("."):
+        inside = [one for one in ast.iter_child_nodes(found) if getattr(one, "name", "") == name]
+        if not inside:
+            return None
+        found = inside[-1]
+    if not isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return None
-    path = Path(file).resolve()
-    shown = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
-    return Snippet(attribute, shown, line, inspect.cleandoc("\n" + "".join(source)))
+    first = min([found.lineno, *(one.lineno for one in found.decorator_list)])
+    source = "\n".join(text.splitlines()[first - 1 : found.end_lineno])
+    shown = path.relative_to(ROOT).as_posix()
+    return Snippet(attribute, shown, first, inspect.cleandoc(f"\n{source}"))

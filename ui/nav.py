@@ -22,7 +22,7 @@ PROGRESS = "kv.progress"
 HERE = "kv.page"
 """Where the session keeps the name of the page that is open."""
 READING = PAGES / "reading.py"
-"""The page of every place that is read: its lesson is all it has."""
+"""The page of every place that is read and has no instrument: its lesson is all it has."""
 
 TODO, BEGUN, DONE, MAP = "circle", "clock_loader_40", "check_circle", "map"
 START = "Start"
@@ -33,10 +33,11 @@ START = "Start"
 class Place:
     """A page of the course.
 
-    name: of its lesson, its address and, unless it is read, of its file below pages/. mastery: the
-    lesson that it completes, by the name that progress has for it. reads: a page of words and
-    charts, drawn from its lesson alone. needs: the places to know before, by name. minutes: about
-    how long it takes, where that does not follow from its words; 0 where it does.
+    name: of its lesson, its address and, where it has an instrument, of its file below pages/.
+    mastery: the lesson that it completes, by the name that progress has for it. reads: its lesson
+    is a text in parts; without a script of its own that is all its page has. needs: the places to
+    know before, by name. minutes: about how long it takes, where that does not follow from its
+    words; 0 where it does.
     """
 
     name: str
@@ -50,7 +51,8 @@ class Place:
     @property
     def file(self) -> Any:
         """The script that draws it."""
-        return READING if self.reads else PAGES / f"{self.name}.py"
+        own = PAGES / f"{self.name}.py"
+        return READING if self.reads and not own.is_file() else own
 
     @property
     def exists(self) -> bool:

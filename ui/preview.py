@@ -174,7 +174,8 @@ def _small(run: Json) -> bool:
 
 
 def pick() -> str | None:
-    """The recorded run to show: the one that tells most in a small pool. None: there is none."""
+    """The recorded run to show: the one that tells most in a small pool, a CPU's if there is one.
+    None: there is none."""
     small = []
     for name in runs.recorded_names():
         try:
@@ -183,8 +184,9 @@ def pick() -> str | None:
             continue
         if _small(run):
             kinds = {event["type"] for step in run["steps"] for event in step["events"]}
-            small.append(("block_copied" in kinds, len(run["steps"]), name))
-    return max(small)[2] if small else None
+            on_cpu = "@" not in name
+            small.append((on_cpu, "block_copied" in kinds, len(run["steps"]), name))
+    return max(small)[-1] if small else None
 
 
 @st.cache_resource(ttl=600, max_entries=2, show_spinner=False)

@@ -23,6 +23,8 @@ from ui.components.run_player import PackedRun, pack
 from ui.paths import runs_dir
 
 SUFFIX = ".run.json.gz"
+GPU_FOLDER = "gpu"
+"""In the folder of recorded runs: a folder for each GPU, named by `core.record_all.device_slug`."""
 MAX_UPLOAD_BYTES = 8 * 1024 * 1024
 MAX_OPENED_BYTES = 48 * 1024 * 1024
 """Most that an uploaded file may expand to."""
@@ -75,7 +77,11 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A recorded run on disk: its name in links, its title, its label's word and detail."""
+    """A recorded run on disk: its name in links, its title, its label's word and detail.
+
+    One of a GPU has the scenario's name and the GPU's, ``one_question@nvidia-a100-sxm4-80gb``, and
+    says it in its title: it is offered beside the CPU's and never in its place.
+    """
 
     name: str
     title: str
@@ -160,9 +166,23 @@ def _token_ids(run: RunData) -> set[str]:
 
 
 def recorded_names() -> list[str]:
-    """Names of the recorded runs, sorted; empty where the folder is missing."""
+    """Names of the recorded runs, sorted; those of GPUs come last, GPU by GPU. Empty where the
+    folder is missing."""
+    names = _names_in(runs_dir())
     try:
-        found = sorted(p.name for p in runs_dir().iterdir() if p.name.endswith(SUFFIX))
+        devices = sorted(p.name for p in (runs_dir() / GPU_FOLDER).iterdir() if p.is_dir())
+    except OSError:
+        return names
+    for device in devices:
+        if _safe(device):
+            found = _names_in(runs_dir() / GPU_FOLDER / device)
+            names += [f"{name}@{device}" for name in found]
+    return names
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        found = sorted(p.name for p in folder.iterdir() if p.name.endswith(SUFFIX))
     except OSError:
         return []
     return [name.removesuffix(SUFFIX) for name in found if _safe(name)]
@@ -174,10 +194,11 @@ def _safe(name: str) -> bool:
 
 def recorded_path(name: str) -> Path | None:
     """The file of a recorded run, by its name with or without the suffix. None: there is none."""
+    name, at, device = name.partition("@")
     name = name if name.endswith(SUFFIX) else name + SUFFIX
-    if not _safe(name):
+    if not _safe(name) or (at and not _safe(device)):
         return None
-    path = runs_dir() / name
+    path = (runs_dir() / GPU_FOLDER / device if at else runs_dir()) / name
     return path if path.is_file() else None
 
 
@@ -218,7 +239,9 @@ def _listed(stamps: tuple[tuple[str, str, int], ...]) -> tuple[Recorded, ...]:
             header = _recorded(path, mtime_ns).header
         except KVScopeError:
             continue
-        title = header["scenario"].get("name") or name
+        title = header["scenario"].get("name") or name.partition("@")[0]
+        if "@" in name:
+            title = f"{title}, on {header['source']['device']}"
         out.append(Recorded(name, title, *label(header)))
     return tuple(out)
 

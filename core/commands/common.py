@@ -64,6 +64,27 @@ def add_gpu_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_cache_options(parser: argparse.ArgumentParser) -> None:
+    """What the KV cache stores, and in how many bytes."""
+    parser.add_argument(
+        "--kv-dtype",
+        type=_kv_dtype,
+        default="model",
+        metavar="FORMAT",
+        help="fp8, fp8_per_token_head, int8_per_token_head, or a JSON object (core/kv_spec.py)",
+    )
+    parser.add_argument(
+        "--kv-cache-memory-bytes",
+        type=positive,
+        metavar="BYTES",
+        help="of the KV pool: as many blocks as they hold",
+    )
+
+
+def _kv_dtype(text: str) -> Any:
+    return json_argument(text, "--kv-dtype") if text.lstrip().startswith("{") else text
+
+
 class ProgressLine:
     """Progress on standard error: a percentage on a terminal, else a line for each stage."""
 

@@ -8,7 +8,13 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
-from core.commands.common import add_gpu_options, positive, prepare_model, print_json
+from core.commands.common import (
+    add_cache_options,
+    add_gpu_options,
+    positive,
+    prepare_model,
+    print_json,
+)
 from core.errors import KVScopeError
 
 
@@ -43,6 +49,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--weights", choices=["int8"], help="8 bits; default: of the dtype")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
     parser.add_argument("--threads", type=positive, help="CPU threads; default: torch's choice")
+    add_cache_options(parser)
     add_gpu_options(parser)
     parser.add_argument("--prefix-cache", choices=["radix", "hash", "off"], default="radix")
     parser.add_argument(
@@ -68,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
         threads=args.threads,
         gpu_memory_utilization=args.gpu_memory_utilization,
         enforce_eager=args.enforce_eager,
+        kv_cache_memory_bytes=args.kv_cache_memory_bytes,
+        kv_dtype=args.kv_dtype,
         prefix_cache=args.prefix_cache,
     )
     prompt: str | list[int] = text

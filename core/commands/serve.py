@@ -8,7 +8,7 @@ import os
 import threading
 from typing import Any
 
-from core.commands.common import add_gpu_options, positive, prepare_model
+from core.commands.common import add_cache_options, add_gpu_options, positive, prepare_model
 from core.errors import KVScopeError
 
 TOKEN_VARIABLE = "KV_SCOPE_ENGINE_TOKEN"
@@ -31,6 +31,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--weights", choices=["int8"], help="8 bits; default: of the dtype")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the best at hand")
     parser.add_argument("--threads", type=positive, help="CPU threads; default: torch's choice")
+    add_cache_options(parser)
     add_gpu_options(parser)
     parser.add_argument("--seed", type=int, default=0, help="of requests without one")
     for name, what in (
@@ -77,10 +78,10 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.nice and hasattr(os, "nice"):
         os.nice(min(19, max(0, args.nice)))
-    if args.gpu_memory_utilization is not None and args.num_blocks is not None:
-        raise KVScopeError(
-            "--gpu-memory-utilization decides the number of blocks: give one of them"
-        )
+    for name in ("gpu_memory_utilization", "kv_cache_memory_bytes"):
+        if getattr(args, name) is not None and args.num_blocks is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise KVScopeError(f"{option} decides the number of blocks: give one of them")
     prepare_model(args.model)
     from core.model.load_runner import GpuSettings  # here, because it loads torch
     from core.server.limits import Limits
@@ -93,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
         for name in (*names, "prefix_cache")
         if (value := getattr(args, name)) is not None
     }
+    engine["kv_dtype"] = args.kv_dtype
     settings = ServeSettings.make(
         args.model,
         engine,
@@ -102,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
         device=args.device,
         threads=args.threads,
         gpu=GpuSettings(args.gpu_memory_utilization, args.enforce_eager),
+        kv_cache_memory_bytes=args.kv_cache_memory_bytes,
     )
     limits = Limits(
         max_live=args.max_live,

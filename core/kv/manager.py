@@ -99,7 +99,7 @@ class KVCacheManager:
 
     def blocks_wanted(self, seq: Sequence, num_new_tokens: int) -> int:
         """Free blocks needed to compute `num_new_tokens` more, one for a copy included."""
-        computed = seq.num_computed_tokens
+        computed = seq.num_computed_tokens + seq.num_in_flight_tokens
         table = seq.block_table
         wanted = -(-(computed + num_new_tokens) // self.block_size) - len(table)
         return wanted + self._must_copy(table, computed // self.block_size)
@@ -125,7 +125,7 @@ class KVCacheManager:
 
         Copies the block of the first write if it is shared. Returns the blocks appended.
         """
-        computed = seq.num_computed_tokens
+        computed = seq.num_computed_tokens + seq.num_in_flight_tokens
         table = seq.block_table
         first = computed // self.block_size
         if self._must_copy(table, first):

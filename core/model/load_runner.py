@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.config import EngineConfig
-from core.model.errors import ModelError
+from core.model.errors import MemoryBudgetError, ModelError
 from core.model.gpu_memory import CudaMemory, DeviceMemory, decode_step, measure, prompt_step
 from core.model.model_runner import ModelRunner
 from core.model.paged_steps import PagedOptions
@@ -44,16 +44,23 @@ def load_runner(
     weights: str | None = None,
     gpu: GpuSettings = NO_GPU_SETTINGS,
     max_model_len: int | None = None,
+    kv_cache_memory_bytes: int | None = None,
 ) -> tuple[ModelRunner, EngineConfig]:
     """Load a model for these settings, and give the settings with the pool that it got.
 
-    max_model_len: of the longest context in tokens; None: what the model was made for. Graphs are
-    not captured yet (`ModelRunner.capture_graphs`).
+    max_model_len: of the longest context in tokens; None: what the model was made for.
+    kv_cache_memory_bytes: of the pool; it then has as many blocks as they hold in the format of the
+    cache, on any device. Graphs are not captured yet (`ModelRunner.capture_graphs`).
 
     Raises what `ModelRunner` and `fit_pool` raise.
     """
     utilization = gpu.gpu_memory_utilization
-    pool = engine.kv_pool if utilization is None else {**engine.kv_pool, "num_blocks": 1}
+    if utilization is not None and kv_cache_memory_bytes is not None:
+        raise ModelError(
+            "gpu_memory_utilization and kv_cache_memory_bytes both size the pool: give one of them"
+        )
+    given = utilization is None and kv_cache_memory_bytes is None
+    pool = engine.kv_pool if given else {**engine.kv_pool, "num_blocks": 1}
     options = PagedOptions(
         max_num_seqs=engine.max_num_seqs,
         max_model_len=max_model_len,
@@ -71,7 +78,27 @@ def load_runner(
     )
     if utilization is not None:
         engine = fit_pool(runner, engine, utilization, seed, max_model_len)
+    if kv_cache_memory_bytes is not None:
+        engine = fill_bytes(runner, engine, kv_cache_memory_bytes, seed)
     return runner, engine
+
+
+def fill_bytes(
+    runner: ModelRunner, engine: EngineConfig, num_bytes: int, seed: int = 0
+) -> EngineConfig:
+    """Give a runner that is bound to a pool of these settings as many blocks as `num_bytes` hold,
+    fixed scales counted. Returns the settings with them. Raises MemoryBudgetError for none."""
+    block = runner.kv_bytes_per_token * engine.block_size
+    fixed = 0 if runner.kv_format is None else runner.kv_format["scale_bytes"]
+    num_blocks = (num_bytes - fixed) // block
+    if num_blocks < 1:
+        raise MemoryBudgetError(
+            f"kv_cache_memory_bytes {num_bytes:,} hold no block: one takes {block:,} bytes"
+            + (f", and the scales {fixed:,}" if fixed else "")
+        )
+    engine = dataclasses.replace(engine, num_blocks=num_blocks)
+    runner.bind(**engine.kv_pool, seed=seed)
+    return engine
 
 
 def fit_pool(

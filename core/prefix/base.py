@@ -11,7 +11,7 @@ evicted for the same request, or the path just matched could go. Reference count
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from core.errors import CacheInUseError
@@ -99,6 +99,11 @@ class PrefixCache(ABC):
 
         May rewrite the sequence's table to blocks that already hold the same prefix.
         """
+
+    def rewrites(self, filled: Iterable[tuple[Sequence, int, int]]) -> set[str]:
+        """Ids of the sequences whose tables `insert` would rewrite, if called with these (sequence,
+        start, stop) in this order. Changes nothing."""
+        return set()
 
     def evict(self) -> int:
         """Forget the first idle block in eviction order and return it, out of the free list."""

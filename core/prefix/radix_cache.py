@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from core.kv.hashing import chain_key, root_key, short
+from core.kv.hashing import block_keys, chain_key, root_key, short
 from core.prefix.base import PrefixCache
 from core.prefix.eviction import EvictionOrder, LeafFirstFIFO
 from core.request import Namespace, Sequence
@@ -118,6 +118,21 @@ class RadixPrefixCache(PrefixCache):
         if position < len(data):
             self._append(seq, node, start + position // page, data[position:])
         seq.num_cached_blocks = stop
+
+    def rewrites(self, filled: Iterable[tuple[Sequence, int, int]]) -> set[str]:
+        found: set[str] = set()
+        earlier: set[bytes] = set()  # keys of what those before would have cached by then
+        for seq, start, stop in filled:
+            first = seq.tokens[start * self.block_size : (start + 1) * self.block_size].tobytes()
+            if start:
+                above = self._node_of.get(seq.block_table[start - 1])
+            else:
+                above = self._roots.get(seq.request.namespace)
+            keys = block_keys(seq, stop, self.block_size)[start:stop]
+            if (above is not None and first in above.children) or not earlier.isdisjoint(keys):
+                found.add(seq.id)
+            earlier.update(keys)
+        return found
 
     def forget(self, block: int) -> None:
         node = self._node_of[block]

@@ -78,14 +78,14 @@ def lacks_blocks(
 
 
 def blocks_needed(seq: Sequence, block_size: int) -> int:
-    """Blocks for all the tokens that a sequence has.
+    """Blocks for all the tokens that a sequence has, placeholders included.
 
     ⌈num_tokens / block_size⌉; if it is the unit of beams that were preempted, the full blocks of
     the prompt once and the rest for each beam.
     """
     group = seq.request.beams
     if group is None or seq.num_places == 1 or not group.beams:
-        return -(-len(seq.tokens) // block_size)
+        return -(-(len(seq.tokens) + seq.num_output_placeholders) // block_size)
     shared = len(seq.tokens) // block_size
     of_each = -(-len(group.beams[0].tokens) // block_size) - shared
     return shared + len(group.beams) * of_each

@@ -12,6 +12,7 @@ from core.kv.block_table import held_blocks
 from core.kv.manager import KVCacheManager
 from core.request import Sequence, Status
 from core.runner import Runner, ScheduledSequence, StepBatch, StepOutput
+from core.sched.ahead import length_reason
 from core.sched.beam_steps import BeamSteps, note_logprobs
 
 if TYPE_CHECKING:
@@ -38,8 +39,12 @@ class StepOutcome:
         filled: list[tuple[Sequence, int, int]] = []
         advanced: list[Sequence] = []
         grown: list[Sequence] = []
+        late: list[Sequence] = []
         for i, (item, tokens) in enumerate(zip(batch.scheduled, output.token_ids, strict=True)):
             seq = item.seq
+            if self._config.async_scheduling and not self._land(item):
+                late.append(seq)
+                continue
             start = seq.num_computed_tokens
             stop = start + item.num_scheduled_tokens if self._config.kv_cache else 0
             seq.num_computed_tokens = stop
@@ -54,24 +59,45 @@ class StepOutcome:
             if windowed:
                 advanced += holders
         if output.logprobs or output.prompt_logprobs:
-            _keep_logprobs(batch, output)
+            _keep_logprobs(batch, output, late)
         for seq, first, last in filled:
             self._kv.cache_blocks(seq, first, last)
         for seq in advanced:
             self._kv.release_before_window(seq)
         ended = [seq for seq in grown if self._finish(seq, runner)]
-        if self._config.batching == "static":
+        static = self._config.batching == "static"
+        for seq in late:
+            if seq.finish_reason == "cancelled":
+                self._kv.release(seq, "cancelled")
+            elif not static:
+                self._kv.release(seq, "finished")
+        if static:
             self._release_finished_batch()
         elif ended:
             for seq in ended:
-                self._kv.release(seq, "finished")
+                if not seq.num_in_flight_tokens:
+                    self._kv.release(seq, "finished")
             self._scheduler.running = [
                 seq for seq in self._scheduler.running if seq.status is Status.RUNNING
             ]
         return grown
 
+    def _land(self, item: ScheduledSequence) -> bool:
+        """The share is in flight no more. False if its sequence ended meanwhile: what was computed
+        is dropped."""
+        seq = item.seq
+        if self._config.kv_cache:
+            seq.num_in_flight_tokens -= item.num_scheduled_tokens
+        if seq.status is Status.RUNNING:
+            return True
+        seq.num_computed_tokens = item.stop
+        seq.num_output_placeholders = 0
+        return False
+
     def _append(self, seq: Sequence, token: int, grown: list[Sequence]) -> None:
-        if self._paged and len(seq.tokens) % self._config.block_size == 0:
+        if seq.num_output_placeholders:
+            seq.num_output_placeholders -= 1  # its block is owed since it was scheduled
+        elif self._paged and len(seq.tokens) % self._config.block_size == 0:
             self._scheduler.owed += 1
         seq.tokens.append(token)
         grown.append(seq)
@@ -148,31 +174,28 @@ class StepOutcome:
             return "stop_token"
         if spec.stop and runner.hits_stop_string(seq):
             return "stop_string"
-        num_output_tokens = len(seq.tokens) - seq.num_prompt_tokens
-        if num_output_tokens >= spec.max_tokens:
-            return "max_tokens"
-        if len(seq.tokens) >= self._config.max_model_len:
-            return "max_model_len"
-        if spec.output_tokens is not None and num_output_tokens >= len(
-            spec.output_tokens[seq.index]
-        ):
-            return "script_end"
-        return None
+        return length_reason(seq, len(seq.tokens), self._config)
 
     def _release_finished_batch(self) -> None:
         """A static batch gives its blocks back only when its last member has ended."""
-        if any(seq.status is Status.RUNNING for seq in self._scheduler.running):
-            return
+        for seq in self._scheduler.running:
+            if seq.status is Status.RUNNING or seq.num_in_flight_tokens:
+                return
         for seq in self._scheduler.running:
             self._kv.release(seq, "finished")
         self._scheduler.running = []
 
 
-def _keep_logprobs(batch: StepBatch, output: StepOutput) -> None:
-    """Hand out a step's log-probabilities; requests with n > 1 have forked by now."""
+def _keep_logprobs(batch: StepBatch, output: StepOutput, late: list[Sequence]) -> None:
+    """Hand out a step's log-probabilities; requests with n > 1 have forked by now. late: those that
+    ended before, and get nothing more."""
     for item, chosen in zip(batch.scheduled, output.logprobs, strict=False):
+        if item.seq in late:
+            continue
         twins = [item.seq] if item.num_samples == 1 else item.seq.request.sequences
         for seq, logprobs in zip(twins, chosen, strict=False):
             seq.logprobs.append(logprobs)
     for item, prompt in zip(batch.scheduled, output.prompt_logprobs, strict=False):
+        if item.seq in late:
+            continue
         item.seq.request.prompt_logprobs += prompt

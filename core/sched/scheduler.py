@@ -7,7 +7,8 @@ There is no prefill phase and no decode phase. A sequence has `num_tokens` and
              sample, fork ─▶ cache the blocks just filled ─▶ give back what the sliding window
              has passed ─▶ finish, release
 
-`core/engine.py` calls these in turn.
+`core/engine.py` calls these in turn. With `async_scheduling` the forward pass of step k goes on
+while step k + 1 is scheduled: see `core.sched.ahead`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from core.prefix.base import Emit
 from core.request import Request, Sequence, Status
 from core.runner import Runner, ScheduledSequence, StepBatch, StepOutput
 from core.sched.admission import Wait, blocks_needed, lacks_blocks, reject, reject_fork
+from core.sched.ahead import leaves_placeholder, sits_out
 from core.sched.beam_steps import put_together
 from core.sched.outcome import StepOutcome
 from core.sched.preemption import victims
@@ -33,6 +35,7 @@ class Scheduler:
 
     running: admitted sequences in order of admission, ended members of a static batch included.
     waiting: the queue. owed: blocks that running sequences lack for the tokens they have.
+    ran_short: the last step met a lack of blocks while another was in flight, and granted no more.
     """
 
     def __init__(
@@ -48,6 +51,8 @@ class Scheduler:
         self.waiting: WaitingQueue = FCFSQueue() if config.policy == "fcfs" else PriorityQueue()
         self.num_running_seqs = 0
         self.owed = 0
+        self.ran_short = False
+        self._ahead = config.async_scheduling
         self._paged = isinstance(kv, KVCacheManager)
         self._outcome = StepOutcome(self)
         self._watermark = config.watermark_blocks
@@ -64,7 +69,8 @@ class Scheduler:
     # ---- 1. cancels and arrivals --------------------------------------------------------------
 
     def cancel(self, request: Request) -> None:
-        """End the unfinished sequences of a request; their blocks are free at once."""
+        """End the unfinished sequences of a request; their blocks are free at once, or when the
+        step in flight that uses them has been taken in."""
         alive = [seq for seq in request.sequences if not seq.finished]
         if not alive:
             return
@@ -84,7 +90,8 @@ class Scheduler:
                 if self.emit is not None:
                     outputs = member.num_output_tokens
                     self.emit(("finished", request.id, name, "cancelled", outputs, None))
-            self.kv.release(seq, "cancelled")
+            if not seq.num_in_flight_tokens:
+                self.kv.release(seq, "cancelled")
 
     def arrive(self, request: Request) -> None:
         """Put a new request into the queue, fork it off its parent, or reject it for good."""
@@ -129,12 +136,16 @@ class Scheduler:
 
     # ---- 2. schedule --------------------------------------------------------------------------
 
-    def schedule(self, step: int) -> StepBatch:
-        """Grant tokens and blocks: first to those that run, then to those that wait."""
+    def schedule(self, step: int, in_flight: StepBatch | None = None) -> StepBatch:
+        """Grant tokens and blocks: first to those that run, then to those that wait.
+
+        in_flight: the step before, if it has not been taken in.
+        """
         self.kv.copies = []
+        self.ran_short = False
         scheduled: dict[str, ScheduledSequence] = {}
         batch_is_open = self.config.batching == "continuous" or not self.running
-        budget = self._grant_running(scheduled)
+        budget = self._grant_running(scheduled, in_flight)
         wait = self._admit_waiting(scheduled, budget, batch_is_open)
         if wait is not None or self._arrived or self._victims:
             self._tell_waiting(wait)
@@ -147,13 +158,27 @@ class Scheduler:
                         seq.request.id,
                         seq.id,
                         item.num_scheduled_tokens,
-                        seq.num_computed_tokens - cached,
+                        item.start - cached,
                         cached,
                     )
                 )
+        if self._ahead:
+            for item in scheduled.values():
+                self._take_off(item)
         return StepBatch(step, list(scheduled.values()), self.kv.copies)
 
-    def _grant_running(self, scheduled: dict[str, ScheduledSequence]) -> int:
+    def _take_off(self, item: ScheduledSequence) -> None:
+        """The share is in flight from here on, until `StepOutcome` has taken it in."""
+        seq = item.seq
+        if self.config.kv_cache:
+            seq.num_in_flight_tokens += item.num_scheduled_tokens
+        if leaves_placeholder(item, self.config):
+            self.owed += self._paged and item.stop % self.config.block_size == 0
+            seq.num_output_placeholders += 1
+
+    def _grant_running(
+        self, scheduled: dict[str, ScheduledSequence], in_flight: StepBatch | None
+    ) -> int:
         """Give each running sequence its tokens, preempting where blocks lack; the budget left."""
         budget = self.config.max_num_batched_tokens
         chunk = self._chunk
@@ -161,20 +186,28 @@ class Scheduler:
         kv = self.kv
         running_state = Status.RUNNING
         next_victims: Iterator[Sequence] | None = None
+        out = sits_out(in_flight, kv) if in_flight is not None else ()
         for seq in self.running:
             if seq.status is not running_state:
                 continue  # preempted in this step, or an ended member of a static batch
+            if seq.id in out:
+                continue  # in flight, and cannot go on before that step is taken in
             if budget == 0:
                 break  # nobody below would get a token either
             members = _members(seq)
             if members[0] is not seq:
                 continue  # a beam: it went with the first of its group
             lacking = len(seq.tokens) - seq.num_computed_tokens
+            if in_flight is not None:
+                lacking += seq.num_output_placeholders - seq.num_in_flight_tokens
             n = min(lacking, budget // len(members), chunk)
             if n == 0 or (whole and n < lacking):
                 continue
             wanted = self._blocks_wanted(members, n)
             if wanted:
+                if in_flight is not None and wanted > kv.num_free:
+                    self.ran_short = True
+                    break
                 while wanted > kv.num_free:
                     if next_victims is None:
                         next_victims = victims(self.running, self.config.policy)
@@ -232,6 +265,8 @@ class Scheduler:
             seq = self.waiting.head()
             if self._victims:
                 return Wait("preemption_in_step")
+            if self.ran_short:
+                return Wait("no_free_blocks")
             if not batch_is_open:
                 return Wait("batch_not_finished")
             if self.num_running_seqs + seq.num_places > self.config.max_num_seqs:
@@ -346,9 +381,10 @@ def _scheduled(
     Beams return candidates instead, but not the unit of beams that compute their prompt again.
     """
     group = seq.request.beams
+    start = seq.num_computed_tokens + seq.num_in_flight_tokens
     if not catches_up or (group is not None and seq.num_places > 1 and group.beams):
-        return ScheduledSequence(seq, n, 0, num_cached_tokens)
+        return ScheduledSequence(seq, n, 0, num_cached_tokens, 0, start)
     if group is not None:
         num_candidates = max(group.num_candidates, seq.request.spec.logprobs)
-        return ScheduledSequence(seq, n, 0, num_cached_tokens, num_candidates)
-    return ScheduledSequence(seq, n, seq.num_places, num_cached_tokens)
+        return ScheduledSequence(seq, n, 0, num_cached_tokens, num_candidates, start)
+    return ScheduledSequence(seq, n, seq.num_places, num_cached_tokens, 0, start)

@@ -29,6 +29,7 @@ class ServeSettings:
     weights: str | None = None
     device: str | None = None
     threads: int | None = None
+    kv_cache_memory_bytes: int | None = None
     debug: bool = False
     gpu: GpuSettings = NO_GPU_SETTINGS
 
@@ -59,6 +60,7 @@ class ServeSettings:
             threads=self.threads,
             seed=self.scenario.seed,
             weights=self.weights,
+            kv_cache_memory_bytes=self.kv_cache_memory_bytes,
             gpu=self.gpu,
             max_model_len=engine.max_model_len,
         )

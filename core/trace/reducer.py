@@ -150,6 +150,7 @@ class Reducer:
             if sequence not in self.num_computed_tokens:
                 raise RunError(f"step {self.step}: unknown sequence {sequence!r} is scheduled")
             self._after_computing(sequence, sum(share.values()))
+        self._twins.clear()
 
     def _after_computing(self, sequence: str, num_computed_tokens: int) -> None:
         for name in self._twins.pop(sequence, [sequence]):
@@ -239,8 +240,9 @@ class Reducer:
         if "position" in event:  # a request that arrives: the step has computed nothing yet
             place = event["position"]
             self.num_computed_tokens |= dict.fromkeys(twins, self.num_computed_tokens[first])
-        else:
+        else:  # if the first one is computed in this very step, so are they
             place = self.running.index(first) + 1
+            self.num_computed_tokens |= dict.fromkeys(twins, self.num_computed_tokens[first])
             self._units.pop(first, None)
             self._twins.setdefault(first, [first]).extend(twins)
         self.running[place:place] = twins

@@ -183,7 +183,9 @@ def revision() -> str | None:
         return None
     try:
         head = _git(root, "rev-parse", "--short=7", "HEAD")
-        changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", "core")
+        changed = _git(
+            root, "status", "--porcelain", "--untracked-files=no", "--", "core", "kernels"
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return head + ("+" if changed else "")

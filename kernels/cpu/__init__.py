@@ -20,6 +20,7 @@ from typing import Any, cast
 import torch
 
 from kernels.cpu.build import load, reason
+from kernels.kv_blocks import KVBlocks, kv_format
 
 __all__ = ["CpuKernels", "PackedWeight", "cpu_kernels", "pack", "pack_int8", "reason"]
 
@@ -27,6 +28,7 @@ _PANEL = 32
 _LANES = 16
 _PIECE = 256  # keys that attention handles at once; see attention.h
 _BF16, _FLOAT32, _ADD, _SWIGLU = 0, 1, 2, 3
+_FORMATS = {"native": 0, "int8": 1, "fp8_e4m3": 2, "int4": 3}  # as in formats.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,8 @@ class CpuKernels:
         self._rms_norm = function("kvs_rms_norm", p, i, i, p, f, p, c)
         self._rotate = function("kvs_rotate_and_store", p, i, i, p, p, p, f, p, p, i, i, i, i, c)
         self._decode = function(
-            "kvs_decode", p, i, p, i, i, p, i, p, p, f, p, p, i, p, i, i, i, i, c
+            "kvs_decode",
+            *(p, i, p, i, i, p, i, p, p, f, p, p, i, p, p, c, i, i, i, p, p, p, p, c),
         )
 
     def linear(self, x: torch.Tensor, weight: PackedWeight) -> torch.Tensor:
@@ -221,11 +224,38 @@ class CpuKernels:
         float32.
         """
         num_blocks, n_kv, block_size, d = _pool_shape(pool)
+        _check(slots, torch.int64, len(qkv))
+        where = (slots.data_ptr(), pool.data_ptr(), num_blocks, n_kv, block_size, d)
+        self._turn(qkv, cos, sin, norm_weight, eps, where)
+
+    def rotate(
+        self,
+        qkv: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        n_kv: int,
+        norm_weight: torch.Tensor | None = None,
+        eps: float = 0.0,
+    ) -> None:
+        """The same without the store, for K and V that are stored in another format."""
+        _check_head_dim(qkv.shape[2])
+        self._turn(qkv, cos, sin, norm_weight, eps, (None, None, 0, n_kv, 1, qkv.shape[2]))
+
+    def _turn(
+        self,
+        qkv: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        norm_weight: torch.Tensor | None,
+        eps: float,
+        where: tuple[int | None, int | None, int, int, int, int],
+    ) -> None:
+        """where: addresses of slots and pool or None, num_blocks, n_kv, block_size, d."""
+        n_kv, d = where[3], where[5]
         t, n_q = len(qkv), qkv.shape[1] - 2 * n_kv
         _check(qkv, torch.bfloat16, t, n_q + 2 * n_kv, d)
         _check(cos, torch.float32, t, d // 2)
         _check(sin, torch.float32, t, d // 2)
-        _check(slots, torch.int64, t)
         if norm_weight is not None:
             _check(norm_weight, torch.float32, n_q + n_kv, d)
         self._rotate(
@@ -236,12 +266,7 @@ class CpuKernels:
             sin.data_ptr(),
             None if norm_weight is None else norm_weight.data_ptr(),
             eps,
-            slots.data_ptr(),
-            pool.data_ptr(),
-            num_blocks,
-            n_kv,
-            block_size,
-            d,
+            *where,
             torch.get_num_threads(),
         )
 
@@ -264,7 +289,62 @@ class CpuKernels:
         from the table's first block; most_keys: at least the largest of ends − begins. out:
         [T, n_q, d] bfloat16, of which the rows are written.
         """
-        num_blocks, n_kv, block_size, d = _pool_shape(pool)
+        _, n_kv, block_size, d = _pool_shape(pool)
+        key, value = pool.data_ptr(), pool.data_ptr() + pool.nbytes // 2
+        self._attend(
+            qkv, rows, block_table, begins, ends, scale, most_keys, out,
+            (key, value, _FORMATS["native"], n_kv, block_size, d),
+            (None, None, None, None),
+        )  # fmt: skip
+
+    def paged_decode_quantised(
+        self,
+        qkv: torch.Tensor,
+        blocks: KVBlocks,
+        rows: torch.Tensor,
+        block_table: torch.Tensor,
+        begins: torch.Tensor,
+        ends: torch.Tensor,
+        scale: float,
+        most_keys: int,
+        out: torch.Tensor,
+    ) -> None:
+        """The same over codes of 8 and 4 bits, which become numbers in registers.
+
+        blocks: one layer's, K and V in the same format and each contiguous; scales with any
+        strides, so of each token and head, or one number expanded. All else as in `paged_decode`.
+        """
+        key, value = blocks.key, blocks.value
+        if blocks.key_scale is None or blocks.value_scale is None or key.dtype != value.dtype:
+            raise ValueError(
+                f"expected codes with scales, K and V alike, got {key.dtype} and {value.dtype}"
+            )
+        _check(key, key.dtype, *key.shape)
+        _check(value, key.dtype, *key.shape)
+        _check_head_dim(blocks.head_dim)
+        steps = [(ctypes.c_int64 * 3)(*s.stride()) for s in (blocks.key_scale, blocks.value_scale)]
+        self._attend(
+            qkv, rows, block_table, begins, ends, scale, most_keys, out,
+            (key.data_ptr(), value.data_ptr(), _FORMATS[kv_format(key)], blocks.n_kv,
+             blocks.block_size, blocks.head_dim),
+            (blocks.key_scale.data_ptr(), blocks.value_scale.data_ptr(), *steps),
+        )  # fmt: skip
+
+    def _attend(
+        self,
+        qkv: torch.Tensor,
+        rows: torch.Tensor,
+        block_table: torch.Tensor,
+        begins: torch.Tensor,
+        ends: torch.Tensor,
+        scale: float,
+        most_keys: int,
+        out: torch.Tensor,
+        blocks: tuple[int, int, int, int, int, int],
+        scales: tuple[Any, ...],
+    ) -> None:
+        """blocks: addresses of K and V, format, n_kv, block_size, d. scales: theirs and steps."""
+        _, _, _, n_kv, _, d = blocks
         t, n_q, b = len(qkv), qkv.shape[1] - 2 * n_kv, len(rows)
         _check(qkv, torch.bfloat16, t, n_q + 2 * n_kv, d)
         _check(block_table, torch.int64, b, block_table.shape[1])
@@ -287,11 +367,8 @@ class CpuKernels:
             out.data_ptr(),
             partial.data_ptr(),
             pieces,
-            pool.data_ptr(),
-            num_blocks,
-            n_kv,
-            block_size,
-            d,
+            *blocks,
+            *scales,
             torch.get_num_threads(),
         )
 
@@ -306,9 +383,13 @@ def _pool_shape(pool: torch.Tensor) -> tuple[int, int, int, int]:
     """num_blocks, n_kv, block_size, d of one layer's pool."""
     _, num_blocks, n_kv, block_size, d = pool.shape
     _check(pool, torch.bfloat16, 2, num_blocks, n_kv, block_size, d)
+    _check_head_dim(d)
+    return num_blocks, n_kv, block_size, d
+
+
+def _check_head_dim(d: int) -> None:
     if d % 32:
         raise ValueError(f"head_dim must be a multiple of 32, not {d}")
-    return num_blocks, n_kv, block_size, d
 
 
 def _check(tensor: torch.Tensor, dtype: torch.dtype, *shape: int) -> None:

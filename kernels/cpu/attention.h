@@ -3,13 +3,14 @@
 // Nothing is gathered or padded. The work is cut into (sequence, KV head, 256 keys): each piece gives
 // its greatest score m, its sum l = Σ e^(s − m) and Σ e^(s − m) · v, and pieces of one head are joined
 // at the end ("flash decoding", Dao et al. 2023). All queries of a group read a key once (GQA). The
-// cut does not depend on the batch, so neither do the numbers.
+// cut does not depend on the batch, so neither do the numbers. Codes of 8 and 4 bits are widened in
+// registers; the scale of a key meets its score, that of a value its weight.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
-#include "layer.h"
+#include "formats.h"
 
 constexpr int64_t PIECE = 256;  // keys
 constexpr int64_t AHEAD = 16;   // keys
@@ -30,39 +31,62 @@ struct Decode {
     int64_t pieces;        // of the longest sequence
 };
 
+// One layer's keys and values: [num_blocks, n_kv, block_size, d], a head of a block in one piece, and
+// the scales of codes, [num_blocks, n_kv, block_size] with any steps.
+struct Blocks {
+    const uint8_t *key, *value;
+    int64_t n_kv, block_size, d;
+    const float *key_scale, *value_scale;
+    const int64_t *key_steps, *value_steps;
+};
+
 // One piece for GROUP queries q (each d numbers, one after another): keys begin … end − 1.
-template <int GROUP>
-void piece(const Pool& pool, const int64_t* table, int64_t head, const bf16* q, int64_t begin,
+template <class Numbers, int GROUP>
+void piece(const Blocks& blocks, const int64_t* table, int64_t head, const bf16* q, int64_t begin,
            int64_t end, float scale, float* partial) {
-    const int64_t d = pool.d, size = pool.block_size, n = end - begin;
-    const bf16* keys[PIECE];  // where each lies; its value lies `values` numbers further on
-    const int64_t values = pool.num_blocks * pool.n_kv * size * d;
+    const int64_t d = blocks.d, size = blocks.block_size, n = end - begin;
+    const int64_t bytes = d * Numbers::BITS / 8;
+    const uint8_t* keys[PIECE];  // where each lies; its value lies `values` bytes further on
+    const int64_t values = blocks.value - blocks.key;
+    float key_scale[PIECE], value_scale[PIECE];
     for (int64_t key = begin, i = 0; i < n;) {
-        const bf16* k = pool.vector(0, table[key / size], head, key % size);
-        const int64_t left = std::min(size - key % size, n - i);
-        for (int64_t j = 0; j < left; j++) keys[i++] = k + j * d;
-        key += left;
+        const int64_t block = table[key / size], token = key % size;
+        const int64_t left = std::min(size - token, n - i);
+        const uint8_t* k = blocks.key + ((block * blocks.n_kv + head) * size + token) * bytes;
+        for (int64_t j = 0; j < left; j++) keys[i + j] = k + j * bytes;
+        if constexpr (Numbers::SCALED) {
+            const int64_t *k = blocks.key_steps, *v = blocks.value_steps;
+            const float* of_key = blocks.key_scale + block * k[0] + head * k[1] + token * k[2];
+            const float* of_value = blocks.value_scale + block * v[0] + head * v[1] + token * v[2];
+            for (int64_t j = 0; j < left; j++) {
+                key_scale[i + j] = of_key[j * k[2]];
+                value_scale[i + j] = of_value[j * v[2]];
+            }
+        }
+        i += left, key += left;
     }
     alignas(64) float scores[GROUP][PIECE];
     for (int64_t key = 0; key < n; key++) {
-        const bf16* k = keys[key];
+        const uint8_t* k = keys[key];
         // A block's run is too short for the processor to guess the next one.
-        const bf16* next = keys[std::min(key + AHEAD, n - 1)];
-        for (int64_t i = 0; i < d; i += 2 * LANES) {
+        const uint8_t* next = keys[std::min(key + AHEAD, n - 1)];
+        for (int64_t i = 0; i < bytes; i += 64) {
             _mm_prefetch(reinterpret_cast<const char*>(next + i), _MM_HINT_T0);
             _mm_prefetch(reinterpret_cast<const char*>(k + values + i), _MM_HINT_T1);
         }
         __m512 sums[GROUP];
         for (int g = 0; g < GROUP; g++) sums[g] = _mm512_setzero_ps();
-        for (int64_t i = 0; i < d; i += 2 * LANES) {
-            const auto part = (__m512bh)_mm512_loadu_si512(k + i);
+        for (int64_t i = 0; i < d; i += STEP) {
+            const __m512bh part = Numbers::pairs(k + i * Numbers::BITS / 8);
 #pragma GCC unroll 8
             for (int g = 0; g < GROUP; g++)
                 sums[g] = _mm512_dpbf16_ps(sums[g], (__m512bh)_mm512_loadu_si512(q + g * d + i), part);
         }
+        float own = scale;
+        if constexpr (Numbers::SCALED) own *= key_scale[key];
 #pragma GCC unroll 8
         for (int g = 0; g < GROUP; g++)
-            scores[g][key] = scale * _mm512_reduce_add_ps(sums[g]);
+            scores[g][key] = own * _mm512_reduce_add_ps(sums[g]);
     }
     for (int g = 0; g < GROUP; g++) {
         for (int64_t i = n; i % LANES; i++) scores[g][i] = -INFINITY;
@@ -71,44 +95,61 @@ void piece(const Pool& pool, const int64_t* table, int64_t head, const bf16* q, 
             largest = _mm512_max_ps(largest, _mm512_load_ps(scores[g] + i));
         const float m = _mm512_reduce_max_ps(largest);
         for (int64_t i = 0; i < n; i += LANES) {
-            const __m512 e = exp_ps(_mm512_sub_ps(_mm512_load_ps(scores[g] + i), _mm512_set1_ps(m)));
-            _mm512_store_ps(scores[g] + i, e);
+            __m512 e = exp_ps(_mm512_sub_ps(_mm512_load_ps(scores[g] + i), _mm512_set1_ps(m)));
             total = _mm512_add_ps(total, e);
+            if constexpr (Numbers::SCALED)
+                e = _mm512_mul_ps(e, _mm512_maskz_loadu_ps(lanes_left(n - i), value_scale + i));
+            _mm512_store_ps(scores[g] + i, e);
         }
         partial[g * (d + 2)] = m;
         partial[g * (d + 2) + 1] = _mm512_reduce_add_ps(total);
     }
-    for (int64_t i = 0; i < d; i += 2 * LANES) {
-        __m512 low[GROUP], high[GROUP];
-        for (int g = 0; g < GROUP; g++) low[g] = high[g] = _mm512_setzero_ps();
+    for (int64_t i = 0; i < d; i += STEP) {
+        const int64_t column = values + i * Numbers::BITS / 8;
+        __m512 first[GROUP], second[GROUP];
+        for (int g = 0; g < GROUP; g++) first[g] = second[g] = _mm512_setzero_ps();
         for (int64_t key = 0; key < n; key++) {
-            const bf16* v = keys[key] + values + i;
-            const __m512 v_low = load_bf16(v), v_high = load_bf16(v + LANES);
+            __m512 v_first, v_second;
+            Numbers::floats(keys[key] + column, v_first, v_second);
 #pragma GCC unroll 8
             for (int g = 0; g < GROUP; g++) {
                 const __m512 p = _mm512_set1_ps(scores[g][key]);
-                low[g] = _mm512_fmadd_ps(p, v_low, low[g]);
-                high[g] = _mm512_fmadd_ps(p, v_high, high[g]);
+                first[g] = _mm512_fmadd_ps(p, v_first, first[g]);
+                second[g] = _mm512_fmadd_ps(p, v_second, second[g]);
             }
         }
         for (int g = 0; g < GROUP; g++) {
-            _mm512_storeu_ps(partial + g * (d + 2) + 2 + i, low[g]);
-            _mm512_storeu_ps(partial + g * (d + 2) + 2 + i + LANES, high[g]);
+            if constexpr (Numbers::IN_TURNS) in_order(first[g], second[g]);
+            _mm512_storeu_ps(partial + g * (d + 2) + 2 + i, first[g]);
+            _mm512_storeu_ps(partial + g * (d + 2) + 2 + i + LANES, second[g]);
         }
     }
 }
 
-inline void piece(int group, const Pool& pool, const int64_t* table, int64_t head, const bf16* q,
-                  int64_t begin, int64_t end, float scale, float* partial) {
-    using Piece = void (*)(const Pool&, const int64_t*, int64_t, const bf16*, int64_t, int64_t, float,
-                           float*);
-    static constexpr Piece all[MAX_GROUP] = {piece<1>, piece<2>, piece<3>, piece<4>,
-                                             piece<5>, piece<6>, piece<7>, piece<8>};
-    all[group - 1](pool, table, head, q, begin, end, scale, partial);
+using Piece = void (*)(const Blocks&, const int64_t*, int64_t, const bf16*, int64_t, int64_t, float,
+                       float*);
+
+// `piece` for 1 … MAX_GROUP queries.
+template <class Numbers>
+const Piece* pieces() {
+    static constexpr Piece all[MAX_GROUP] = {
+        piece<Numbers, 1>, piece<Numbers, 2>, piece<Numbers, 3>, piece<Numbers, 4>,
+        piece<Numbers, 5>, piece<Numbers, 6>, piece<Numbers, 7>, piece<Numbers, 8>};
+    return all;
 }
 
-inline void decode(const Decode& a, const Pool& pool, int threads) {
-    const int64_t n_kv = pool.n_kv, group = a.n_q / n_kv, d = pool.d, record = d + 2;
+inline const Piece* pieces(Format format) {
+    switch (format) {
+        case INT8: return pieces<Int8Numbers>();
+        case FP8_E4M3: return pieces<E4m3Numbers>();
+        case INT4: return pieces<Int4Numbers>();
+        default: return pieces<NativeNumbers>();
+    }
+}
+
+inline void decode(const Decode& a, const Blocks& blocks, Format format, int threads) {
+    const int64_t n_kv = blocks.n_kv, group = a.n_q / n_kv, d = blocks.d, record = d + 2;
+    const Piece* by_group = pieces(format);
     const int64_t jobs = a.b * n_kv * a.pieces;
 #pragma omp parallel num_threads(threads)
     {
@@ -120,9 +161,9 @@ inline void decode(const Decode& a, const Pool& pool, int threads) {
             if (begin >= end) continue;
             const bf16* q = a.qkv + a.rows[i] * a.row_size + head * group * d;
             for (int64_t g = 0; g < group; g += MAX_GROUP)
-                piece(static_cast<int>(std::min<int64_t>(MAX_GROUP, group - g)), pool,
-                      a.tables + i * a.width, head, q + g * d, begin, end, a.scale,
-                      a.partial + (job * group + g) * record);
+                by_group[std::min<int64_t>(MAX_GROUP, group - g) - 1](
+                    blocks, a.tables + i * a.width, head, q + g * d, begin, end, a.scale,
+                    a.partial + (job * group + g) * record);
         }
 #pragma omp for schedule(static)
         for (int64_t query = 0; query < a.b * a.n_q; query++) {

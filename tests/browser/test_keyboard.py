@@ -113,6 +113,7 @@ DRAWN = {
     "block_pool": ".kv .cell",
     "batching": ".kv.gantt .picture .stay",
     "prefix_cache": ".kv .hc",
+    "quantisation": ".kv.quant .heat .cell",
     "capacity_planner": ".kv.planner .pt",
     "claims_ledger": ".ledger .row",
     "exercises": ".kv-ex-head",

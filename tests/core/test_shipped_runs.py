@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,22 @@ from core.simulate import verify
 from core.trace.run import read_run
 
 RUNS = Path(__file__).resolve().parents[2] / "runs"
-FILES = sorted(RUNS.glob("*.run.json.gz"))
+CPU_FILES = sorted(RUNS.glob("*.run.json.gz"))
+GPU_FILES = sorted(RUNS.glob("gpu/*/*.run.json.gz"))
+FILES = CPU_FILES + GPU_FILES
 
 
 def test_there_are_four() -> None:
-    assert len(FILES) >= 4
+    assert len(CPU_FILES) >= 4
+
+
+def test_each_lies_where_runs_of_its_device_lie() -> None:
+    """One device's run in another's place would pass for it."""
+    for path in FILES:
+        device = read_run(path).header["source"]["device"]
+        slug = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+        expected = RUNS if device == "CPU" else RUNS / "gpu" / slug
+        assert path.parent == expected, (path, device)
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])

@@ -9,6 +9,7 @@ import torch
 
 from tests.kernels import (
     test_blocks,
+    test_float64,
     test_norm_and_rotate,
     test_paged_decode,
     test_paged_prefill,
@@ -33,6 +34,12 @@ def test_decode_is_its_twin(case):
 @pytest.mark.parametrize("case", test_paged_prefill.CASES, ids=named)
 def test_prefill_is_its_twin(case):
     test_paged_prefill.check_prefill(case, "cuda")
+
+
+@pytest.mark.parametrize("attend", [test_float64.decoded, test_float64.prefilled])
+@pytest.mark.parametrize("case", test_float64.CASES, ids=named)
+def test_attention_is_near_float64(case, attend):
+    test_float64.check(attend(case, "triton", "cuda"))
 
 
 @pytest.mark.parametrize("case", test_store_kv.CASES, ids=named)

@@ -11,8 +11,11 @@ from model_driver import Driver
 
 from core.engine import Engine
 from core.errors import ScenarioError
+from core.llm import LLM
+from core.model.errors import MemoryBudgetError
 from core.model.kv_calibration import kv_amax
 from core.model.model_runner import ModelRunner
+from core.outputs import SamplingParams
 from core.record import record, verify_tokens
 from core.scenario import Scenario
 from core.simulate import verify
@@ -302,3 +305,26 @@ def test_what_the_model_has_not_is_refused(tiny, tmp_path):
     tiny.bind(8, 4)  # and can be bound again
     odd = families.write({**families.CONFIGS["llama-biases"], "head_dim": 18}, tmp_path / "even")
     ModelRunner(odd, "float32", "cpu", 8, 4, kv_dtype=INT4)
+
+
+def test_the_same_bytes_hold_more_blocks_in_fewer_bits(tiny_dir):
+    """So that a pool is compared with a pool of its own size; fixed scales are counted."""
+
+    def blocks(kv_dtype, num_bytes=100_000):
+        llm = LLM(tiny_dir, dtype="float32", kv_cache_memory_bytes=num_bytes, kv_dtype=kv_dtype,
+                  block_size=4)  # fmt: skip
+        assert llm.runner.kv_cache_bytes <= num_bytes
+        assert llm.runner.kv_cache_bytes + llm.runner.kv_bytes_per_token * 4 > num_bytes
+        [out] = llm.generate([[5, 6, 7]], SamplingParams(max_tokens=3, ignore_eos=True))
+        assert len(out.outputs[0].token_ids) == 3
+        return llm.config.num_blocks
+
+    # A token: 3 layers · 2 sides · 2 heads · 16 numbers of 4, 1 or ½ bytes, and scales of 4.
+    assert blocks("model") == 100_000 // (4 * 12 * 64)
+    assert blocks("int8_per_token_head") == 100_000 // (4 * 12 * 20)
+    assert blocks(INT4) == 100_000 // (4 * 12 * 12)
+    assert blocks("fp8", 100_024) == (100_024 - 3 * 2 * 4) // (4 * 12 * 16)
+    with pytest.raises(MemoryBudgetError, match="hold no block: one takes 960 bytes"):
+        blocks("int8_per_token_head", 959)
+    with pytest.raises(ScenarioError, match="kv_cache_memory_bytes decides it"):
+        LLM(tiny_dir, num_blocks=4, kv_cache_memory_bytes=100_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -40,3 +41,10 @@ def encode(prompts: list[str]) -> tuple[list[list[int]], dict[str, str]]:
     ids = [tokenizer.encode(prompt) for prompt in prompts]
     words = tokenizer.token_text(set().union(*ids))
     return ids, {str(token): text for token, text in words.items()}
+
+
+def texts(ids: Iterable[int]) -> dict[str, str]:
+    """The display texts of tokens of the default model; none where its tokenizer is not here."""
+    tokenizer = _tokenizer()
+    found = {} if tokenizer is None else tokenizer.token_text(ids)
+    return {str(token): text for token, text in found.items()}

@@ -1,4 +1,6 @@
-"""A page that is read: everything on it comes from its lesson and from the course's data."""
+"""A page that is read: everything on it comes from its lesson and from the course's data.
+
+A page with an instrument beside such a lesson draws the lesson's parts with what is public here."""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ def draw(name: str) -> None:
     """The page of a lesson. name: of a place that is read."""
     words = lesson.load(name)
     present = page.is_present()
-    at, notice = _place(name, words)
     if present:
+        at, _ = _place(name, words)
         with st.container(key=PRESENT_KEY):
             _body(name, at, present=True)
         page.bar()
@@ -33,13 +35,19 @@ def draw(name: str) -> None:
         with st.container(key="kv-top", horizontal=True, vertical_alignment="bottom"):
             page.title(words)
             page.bar()
-        if notice:
-            states.notice(notice)
-        with st.container(key=READ_KEY):
-            _body(name, at, present=False)
-        _practice(name)
-        _beside(name)
+        body(name)
+        practice(name)
+        beside(name)
     store.keep(redraw=False)
+
+
+def body(name: str) -> None:
+    """The lesson's text with its contents, at the part that the address asks for."""
+    at, notice = _place(name, lesson.load(name))
+    if notice:
+        states.notice(notice)
+    with st.container(key=READ_KEY):
+        _body(name, at, present=False)
 
 
 def _place(name: str, words: Lesson) -> tuple[str | None, str | None]:
@@ -132,7 +140,7 @@ def _chart(name: str, *, key: str, present: bool) -> None:
     lesson_chart({**data, "present": present}, key=key)
 
 
-def _practice(name: str) -> None:
+def practice(name: str) -> None:
     """A question with fresh numbers on what was read, and the way to the lesson's own quiz."""
     topics = bank.of_lesson(name)
     if not topics:
@@ -144,7 +152,7 @@ def _practice(name: str) -> None:
         transfer.to_gate(name)
 
 
-def _beside(name: str) -> None:
+def beside(name: str) -> None:
     """The places before and after."""
     before, after = way.beside(name)
     with st.container(key="kv-beside"):
