@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputFileError, KVScopeError
+from core.model.load_runner import GpuSettings
 from core.record import record
 from core.scenario import Scenario
 from core.simulate import verify
@@ -58,13 +59,15 @@ def record_all(
     weights: str | None = None,
     threads: int | None = None,
     again: bool = False,
+    enforce_eager: bool = False,
 ) -> Iterator[Outcome]:
     """Record each into `folder`, after running scheduler and blocks again on what was recorded.
 
     device: its name, as headers have it. device_kind: "cpu" or "cuda". A run that is there already,
     of the same scenario, device, dtype, weights and revision of the code, is kept if it verifies:
     an interrupted recording goes on where it stood. again: record every one anew. A run of another
-    device is never replaced. What fails is said, and the next one follows.
+    device is never replaced. What fails is said, and the next one follows. enforce_eager: see
+    `GpuSettings`.
 
     Raises InputFileError if nothing can be written there.
     """
@@ -87,7 +90,12 @@ def record_all(
                 yield Outcome(name, "kept", _said(there))
                 continue
             run = record(
-                scenario, dtype=dtype, weights=weights, device=device_kind, threads=threads
+                scenario,
+                dtype=dtype,
+                weights=weights,
+                device=device_kind,
+                threads=threads,
+                gpu=GpuSettings(enforce_eager=enforce_eager),
             )
             verify(parse_run(run.to_bytes()))  # as a reader of the file would
             run.write(target)

@@ -72,6 +72,8 @@ def _all(args: argparse.Namespace) -> int:
     """Exit code 1 if any scenario was not recorded; the others are."""
     if args.scenario is not None:
         raise KVScopeError("record: a scenario or --all, not both (see record --help)")
+    if args.gpu_memory_utilization is not None:
+        raise KVScopeError("--all: the scenarios give the number of blocks")
     from core.model.device import device_name, pick_device  # here, because they load torch
     from core.record_all import device_slug, record_all, scenario_files
 
@@ -92,6 +94,7 @@ def _all(args: argparse.Namespace) -> int:
         weights=args.weights,
         threads=args.threads,
         again=args.again,
+        enforce_eager=args.enforce_eager,
     ):
         counts[outcome.what] += 1
         print(f"{outcome.what:<9} {outcome.name:<28} {outcome.said}", flush=True)

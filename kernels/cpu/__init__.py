@@ -1,8 +1,8 @@
-"""The bfloat16 kernels for processors with AVX512-BF16: products, norms, decode attention.
+"""The kernels for processors with AVX512-BF16: products, norms, decode attention, storing codes.
 
 torch's own operators do the same in three to five times as many passes over memory. With few tokens
 a step lasts as long as the weights take to read, and these read them at the memory's full speed.
-`tests/model/test_cpu_kernels.py` holds the plain torch that says the same as each of them.
+`tests/model/test_cpu_kernels.py` and `test_cpu_quantised_kv.py` hold the plain torch of each.
 
 Shapes: T tokens, h hidden size, n_q query heads, n_kv KV heads, d head_dim, B decoding sequences.
 All tensors are contiguous and on the CPU; a kernel that is given anything else would read beside
@@ -13,107 +13,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 
 from kernels.cpu.build import load, reason
+from kernels.cpu.packed import PackedWeight, pack, pack_int8
 from kernels.kv_blocks import KVBlocks, kv_format
 
 __all__ = ["CpuKernels", "PackedWeight", "cpu_kernels", "pack", "pack_int8", "reason"]
 
-_PANEL = 32
-_LANES = 16
 _PIECE = 256  # keys that attention handles at once; see attention.h
 _BF16, _FLOAT32, _ADD, _SWIGLU = 0, 1, 2, 3
 _FORMATS = {"native": 0, "int8": 1, "fp8_e4m3": 2, "int4": 3}  # as in formats.h
-
-
-@dataclass(frozen=True, slots=True)
-class PackedWeight:
-    """A matrix [n_out, n_in] in panels of 32 rows (see linear.h), and its bias, if it has one.
-
-    panels: [number of panels, n_in / 2, 32, 2] bfloat16, or [number of panels, n_in / 4, 32, 4]
-    int8. bias: [32 · number of panels] float32, or None. gated: rows of a gate and of up in turns,
-    16 and 16, as `swiglu` reads them. scale, offset: of int8, [32 · number of panels] float32 and
-    int32; None for bfloat16.
-    """
-
-    panels: torch.Tensor
-    bias: torch.Tensor | None
-    n_out: int
-    n_in: int
-    gated: bool
-    scale: torch.Tensor | None = None
-    offset: torch.Tensor | None = None
-
-
-def pack(
-    weight: torch.Tensor, bias: torch.Tensor | None = None, gated: bool = False
-) -> PackedWeight:
-    """Lay a bfloat16 matrix out for `linear`; gated: [gate; up], for `swiglu`. n_in is even."""
-    if weight.dtype != torch.bfloat16:
-        raise ValueError(f"expected bfloat16, got {weight.dtype}")
-    n_out, n_in = weight.shape
-    order = _panel_order(n_out, gated)
-    panels = _panels(weight, order, 2)
-    return PackedWeight(panels, _in_order(bias, order), n_out, n_in, gated)
-
-
-def pack_int8(
-    numbers: torch.Tensor,
-    scale: torch.Tensor,
-    bias: torch.Tensor | None = None,
-    gated: bool = False,
-) -> PackedWeight:
-    """The same for W = scale · numbers, int8 [n_out, n_in] and float32 [n_out]. n_in: fours."""
-    if numbers.dtype != torch.int8:
-        raise ValueError(f"expected int8, got {numbers.dtype}")
-    n_out, n_in = numbers.shape
-    order = _panel_order(n_out, gated)
-    panels = _panels(numbers, order, 4)
-    offset = 128 * panels.sum((1, 3), dtype=torch.int32).flatten()
-    return PackedWeight(
-        panels, _in_order(bias, order), n_out, n_in, gated, _in_order(scale, order), offset
-    )
-
-
-def _panels(weight: torch.Tensor, order: torch.Tensor, piece: int) -> torch.Tensor:
-    n_in = weight.shape[1]
-    if n_in % piece:
-        raise ValueError(f"n_in must be a multiple of {piece}, not {n_in}")
-    rows = weight.new_zeros(len(order), n_in)
-    held = order >= 0
-    rows[held] = weight[order[held]]
-    return rows.view(-1, _PANEL, n_in // piece, piece).transpose(1, 2).contiguous()
-
-
-def _in_order(values: torch.Tensor | None, order: torch.Tensor) -> torch.Tensor | None:
-    """[n_out] → float32 in the panels' order, 0 where there is no row."""
-    if values is None:
-        return None
-    out = torch.zeros(len(order))
-    held = order >= 0
-    out[held] = values[order[held]].float()
-    return out
-
-
-def _panel_order(n_out: int, gated: bool) -> torch.Tensor:
-    """Which row of the matrix each row of the panels is; −1 for none."""
-    if gated and n_out % 2:
-        raise ValueError(f"a gate and its up have as many rows each: not {n_out} in all")
-    if not gated:
-        order = torch.full((-(-n_out // _PANEL) * _PANEL,), -1)
-        order[:n_out] = torch.arange(n_out)
-        return order
-    half = n_out // 2
-    order = torch.full((-(-half // _LANES), 2, _LANES), -1)
-    for side in range(2):
-        column = torch.arange(len(order) * _LANES).view(-1, _LANES)
-        order[:, side] = torch.where(column < half, column + side * half, -1)
-    return order.flatten()
 
 
 class CpuKernels:
@@ -135,6 +48,7 @@ class CpuKernels:
             "kvs_decode",
             *(p, i, p, i, i, p, i, p, p, f, p, p, i, p, p, c, i, i, i, p, p, p, p, c),
         )
+        self._store = function("kvs_store", p, i, i, p, c, p, p, c, i, i, i, p, p, p, p, c)
 
     def linear(self, x: torch.Tensor, weight: PackedWeight) -> torch.Tensor:
         """x [T, n_in] bfloat16 → x Wᵀ + b, [T, n_out] bfloat16."""
@@ -314,20 +228,30 @@ class CpuKernels:
         blocks: one layer's, K and V in the same format and each contiguous; scales with any
         strides, so of each token and head, or one number expanded. All else as in `paged_decode`.
         """
-        key, value = blocks.key, blocks.value
-        if blocks.key_scale is None or blocks.value_scale is None or key.dtype != value.dtype:
-            raise ValueError(
-                f"expected codes with scales, K and V alike, got {key.dtype} and {value.dtype}"
-            )
-        _check(key, key.dtype, *key.shape)
-        _check(value, key.dtype, *key.shape)
-        _check_head_dim(blocks.head_dim)
-        steps = [(ctypes.c_int64 * 3)(*s.stride()) for s in (blocks.key_scale, blocks.value_scale)]
         self._attend(
-            qkv, rows, block_table, begins, ends, scale, most_keys, out,
-            (key.data_ptr(), value.data_ptr(), _FORMATS[kv_format(key)], blocks.n_kv,
-             blocks.block_size, blocks.head_dim),
-            (blocks.key_scale.data_ptr(), blocks.value_scale.data_ptr(), *steps),
+            qkv, rows, block_table, begins, ends, scale, most_keys, out, *_codes(blocks)
+        )  # fmt: skip
+
+    def store_quantised(
+        self, qkv: torch.Tensor, blocks: KVBlocks, slots: torch.Tensor, dynamic: bool
+    ) -> None:
+        """K and V of each token, rounded to the format of the blocks: `kernels.store_kv`, to
+        the bit.
+
+        qkv: [T, n_q + 2 · n_kv, d] bfloat16. blocks: as in `paged_decode_quantised`. slots: [T]
+        int64, −1 for nowhere. dynamic: write a scale of each token and head too, which must then
+        have memory of its own; otherwise the scales that are there are used.
+        """
+        t, n_q = len(qkv), qkv.shape[1] - 2 * blocks.n_kv
+        where, scales = _codes(blocks)
+        _check(qkv, torch.bfloat16, t, n_q + 2 * blocks.n_kv, blocks.head_dim)
+        _check(slots, torch.int64, t)
+        if dynamic and any(0 in s.stride() for s in (blocks.key_scale, blocks.value_scale) if
+                           s is not None):  # fmt: skip
+            raise ValueError("scales of each token and head need memory of their own")
+        self._store(
+            qkv.data_ptr(), t, n_q, slots.data_ptr(), dynamic, *where, *scales,
+            torch.get_num_threads(),
         )  # fmt: skip
 
     def _attend(
@@ -385,6 +309,23 @@ def _pool_shape(pool: torch.Tensor) -> tuple[int, int, int, int]:
     _check(pool, torch.bfloat16, 2, num_blocks, n_kv, block_size, d)
     _check_head_dim(d)
     return num_blocks, n_kv, block_size, d
+
+
+def _codes(blocks: KVBlocks) -> tuple[tuple[int, int, int, int, int, int], tuple[Any, ...]]:
+    """Addresses of K and V, format, n_kv, block_size, d; addresses of the scales, their steps."""
+    key, value = blocks.key, blocks.value
+    key_scale, value_scale = blocks.key_scale, blocks.value_scale
+    if key_scale is None or value_scale is None or key.dtype != value.dtype:
+        raise ValueError(
+            f"expected codes with scales, K and V alike, got {key.dtype} and {value.dtype}"
+        )
+    _check(key, key.dtype, *key.shape)
+    _check(value, key.dtype, *key.shape)
+    _check_head_dim(blocks.head_dim)
+    steps = [(ctypes.c_int64 * 3)(*scale.stride()) for scale in (key_scale, value_scale)]
+    where = (key.data_ptr(), value.data_ptr(), _FORMATS[kv_format(key)], blocks.n_kv,
+             blocks.block_size, blocks.head_dim)  # fmt: skip
+    return where, (key_scale.data_ptr(), value_scale.data_ptr(), *steps)
 
 
 def _check_head_dim(d: int) -> None:

@@ -31,15 +31,6 @@ struct Decode {
     int64_t pieces;        // of the longest sequence
 };
 
-// One layer's keys and values: [num_blocks, n_kv, block_size, d], a head of a block in one piece, and
-// the scales of codes, [num_blocks, n_kv, block_size] with any steps.
-struct Blocks {
-    const uint8_t *key, *value;
-    int64_t n_kv, block_size, d;
-    const float *key_scale, *value_scale;
-    const int64_t *key_steps, *value_steps;
-};
-
 // One piece for GROUP queries q (each d numbers, one after another): keys begin … end − 1.
 template <class Numbers, int GROUP>
 void piece(const Blocks& blocks, const int64_t* table, int64_t head, const bf16* q, int64_t begin,

@@ -12,6 +12,15 @@ constexpr int STEP = 2 * LANES;  // numbers
 
 enum Format { NATIVE = 0, INT8 = 1, FP8_E4M3 = 2, INT4 = 3 };
 
+// One layer's keys and values: [num_blocks, n_kv, block_size, d], a head of a block in one piece, and
+// the scales of codes, [num_blocks, n_kv, block_size] with any steps.
+struct Blocks {
+    uint8_t *key, *value;
+    int64_t n_kv, block_size, d;
+    float *key_scale, *value_scale;
+    const int64_t *key_steps, *value_steps;
+};
+
 // The even and the odd numbers of 32 bfloat16.
 inline void split(__m512i pairs, __m512& even, __m512& odd) {
     even = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));

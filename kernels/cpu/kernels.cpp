@@ -1,8 +1,9 @@
-// The kernels' entry points, as C functions: see layer.h, linear.h, attention.h for what they do, and
-// __init__.py for their use on tensors.
+// The kernels' entry points, as C functions: see attention.h, layer.h, linear.h, store.h for what they do,
+// and __init__.py for their use on tensors.
 #include "attention.h"
 #include "layer.h"
 #include "linear.h"
+#include "store.h"
 
 extern "C" {
 
@@ -37,12 +38,21 @@ void kvs_rotate_and_store(bf16* qkv, int64_t t, int64_t n_q, const float* cos, c
 
 void kvs_decode(const bf16* qkv, int64_t row_size, const int64_t* rows, int64_t b, int64_t n_q,
                 const int64_t* tables, int64_t width, const int64_t* begins, const int64_t* ends,
-                float scale, bf16* out, float* partial, int64_t pieces, const uint8_t* key,
-                const uint8_t* value, int format, int64_t n_kv, int64_t block_size, int64_t d,
-                const float* key_scale, const float* value_scale, const int64_t* key_steps,
+                float scale, bf16* out, float* partial, int64_t pieces, uint8_t* key,
+                uint8_t* value, int format, int64_t n_kv, int64_t block_size, int64_t d,
+                float* key_scale, float* value_scale, const int64_t* key_steps,
                 const int64_t* value_steps, int threads) {
     decode({qkv, row_size, rows, b, n_q, tables, width, begins, ends, scale, out, partial, pieces},
            {key, value, n_kv, block_size, d, key_scale, value_scale, key_steps, value_steps},
            static_cast<Format>(format), threads);
+}
+
+void kvs_store(const bf16* qkv, int64_t t, int64_t n_q, const int64_t* slots, int dynamic, uint8_t* key,
+               uint8_t* value, int format, int64_t n_kv, int64_t block_size, int64_t d,
+               float* key_scale, float* value_scale, const int64_t* key_steps,
+               const int64_t* value_steps, int threads) {
+    store(qkv, t, n_q, slots,
+          {key, value, n_kv, block_size, d, key_scale, value_scale, key_steps, value_steps},
+          static_cast<Format>(format), dynamic != 0, threads);
 }
 }

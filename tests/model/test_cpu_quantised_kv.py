@@ -1,4 +1,4 @@
-"""Compiled decode attention over int8, fp8 and int4 blocks, against float64."""
+"""int8, fp8 and int4 blocks by the compiled kernels: what is stored, and attention over it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from test_cpu_kernels import few, kernels, randn  # noqa: F401 (a fixture: skips
 
 from kernels.cpu import CpuKernels
 from kernels.kv_blocks import KVBlocks, decode
-from tests.kernels.pools import DTYPES
+from kernels.store_kv import store_kv_torch
+from tests.kernels.pools import DTYPES, empty_blocks
 from tests.kernels.test_float64 import FORMS, N_KV, SCALES, Stored, check, compare, store
 
 QUANTISED = FORMS[1:]
@@ -149,5 +150,57 @@ def test_what_does_not_fit_is_refused(kernels):  # noqa: F811
                 torch.zeros(1, 3, 32).bfloat16(), wrong, one, one[None], one, one + 1, 1.0, 1,
                 torch.zeros(1, 1, 32).bfloat16(),
             )  # fmt: skip
+    with pytest.raises(ValueError, match="memory of their own"):
+        kernels.store_quantised(
+            torch.zeros(1, 3, 32).bfloat16(), KVBlocks(int8, int8, scale, scale), one, True
+        )
     with pytest.raises(ValueError, match="multiple of 32"):
         kernels.rotate(torch.zeros(1, 3, 16).bfloat16(), torch.ones(1, 8), torch.ones(1, 8), 1)
+
+
+def stored_twice(
+    kernels: CpuKernels,  # noqa: F811
+    qkv: torch.Tensor,
+    slots: torch.Tensor,
+    form: str,
+    scale: torch.Tensor | None,
+    block_size: int = 4,
+) -> None:
+    """By the kernel and by torch: the same bytes everywhere. scale: what all share, or None."""
+    d, n_kv = qkv.shape[2], (qkv.shape[1] - 1) // 2
+    both = []
+    for _ in range(2):
+        blocks = empty_blocks(form, torch.bfloat16, 40, n_kv, block_size, d)
+        if scale is not None:
+            shared = scale.expand(blocks.key.shape[:3])
+            blocks = KVBlocks(blocks.key, blocks.value, shared, shared)
+        both.append(blocks)
+    ours, twin = both
+    kernels.store_quantised(qkv, ours, slots, scale is None)
+    store_kv_torch(qkv[:, 1 : 1 + n_kv], qkv[:, 1 + n_kv :], twin, slots, scale is None)
+    for side in ("key", "value", "key_scale", "value_scale"):
+        one, other = (getattr(blocks, side).contiguous() for blocks in both)
+        assert torch.equal(one.view(torch.uint8), other.view(torch.uint8)), side
+
+
+@pytest.mark.parametrize("scale", [None, torch.tensor(0.05), torch.tensor([[[0.1], [0.7]]])])
+@pytest.mark.parametrize("t", [1, 33])
+@pytest.mark.parametrize("form", QUANTISED)
+def test_what_is_stored_is_what_torch_stores(kernels, form, t, scale):  # noqa: F811
+    """Zeros, numbers too large for a fixed scale, a token that goes nowhere."""
+    qkv = (20 * randn(t, 5, 64)).bfloat16()
+    qkv[0, 1], qkv[0, 4] = 0, 1000 * qkv[0, 4]
+    slots = torch.randperm(160, generator=torch.Generator().manual_seed(1))[:t]
+    slots[t // 2 + 1 :: 7] = -1
+    stored_twice(kernels, qkv, slots, form, scale)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.37])
+@pytest.mark.parametrize("form", QUANTISED)
+def test_every_number_of_bfloat16_has_torchs_code(kernels, form, scale):  # noqa: F811
+    """Infinities too: they are clamped."""
+    numbers = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(torch.bfloat16)
+    numbers = numbers[~numbers.isnan()]
+    numbers = torch.nn.functional.pad(numbers, (0, -len(numbers) % 1024)).view(-1, 1024)
+    qkv = torch.stack((numbers, numbers, numbers), 1)
+    stored_twice(kernels, qkv, torch.arange(len(qkv)), form, torch.tensor(scale))
