@@ -29,7 +29,7 @@ from paged_checks import (
 
 from core.model.decode_graphs import captured_sizes
 from core.model.paged_inputs import PagedStep, StepShape, keys_per_split, padded_width
-from core.runner import ScheduledSequence
+from core.runner import ScheduledSequence, StepBatch
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -142,6 +142,24 @@ def test_errors_of_storing_are_measured_without_graphs(tmp_path):
         torch.testing.assert_close(
             torch.tensor(errors[0][name]), torch.tensor(errors[1][name]), rtol=0.1, atol=1e-6
         )
+
+
+@pytest.mark.parametrize("kv_dtype", ["model", *FORMATS], ids=str)
+def test_copies_run_in_order_with_their_scales(tmp_path, kv_dtype):
+    """Trap 41: one copy's destination is the next one's source."""
+    model = tiny_model("llama-biases", tmp_path)
+    states = []
+    for runner in (paged_runner(model), plain_runner(model)):
+        runner.bind(8, 4, kv_dtype=kv_dtype)
+        torch.manual_seed(0)
+        tensors = [layer.view(torch.uint8) for layer in runner.store.blocks]
+        tensors += [scales.scale for scales in runner.store.scales if scales is not None]
+        for tensor in tensors:
+            tensor.copy_(torch.randint(0, 100, tensor.shape).to(tensor.dtype))
+        runner.execute(StepBatch(0, [], [(1, 2), (2, 3), (5, 1)]))
+        states.append(tensors)
+    for ours, theirs in zip(*states, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 # ---- inputs --------------------------------------------------------------------------------------
