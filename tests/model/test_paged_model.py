@@ -20,6 +20,7 @@ from paged_checks import (
     NAMES,
     PROMPTS,
     ReRun,
+    Tape,
     compare,
     journeys,
     paged_runner,
@@ -50,7 +51,7 @@ def test_tokens_are_those_of_torch_s_path(plain_and_paged):
 
 def test_tokens_by_graphs_are_the_same(plain_and_paged):
     plain, directory = plain_and_paged
-    graphs = ReRun()
+    graphs = Tape()
     compare(journeys(paged_runner(directory, capture=graphs)), plain)
     assert sum(graphs.replays) > 20
 
@@ -92,7 +93,7 @@ FORMATS = [
 def test_quantised_blocks_are_read_as_torch_s_path_reads_them(tmp_path, kv_dtype):
     """Not to the bit: a sum that differs in its last digit may round to the next code."""
     model = tiny_model("llama-biases", tmp_path)
-    graphs = ReRun()
+    graphs = Tape()
     theirs = journeys(in_format(plain_runner(model), kv_dtype), cache_off=False)
     ours = journeys(in_format(paged_runner(model, capture=graphs), kv_dtype), cache_off=False)
     assert sum(graphs.replays) > 20
@@ -349,7 +350,7 @@ def test_of_a_graph_only_the_whole_time_is_told(directory):
 
 @pytest.mark.parametrize("kind", ["torch's path", "eager", "graphs"])
 def test_tokens_that_nobody_knows_yet_are_put_in(directory, kind):
-    capture = ReRun() if kind == "graphs" else None
+    capture = Tape() if kind == "graphs" else None
     if kind == "torch's path":
         runner = plain_runner(directory)
     else:
