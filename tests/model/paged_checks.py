@@ -115,12 +115,12 @@ def _write(new, out):
             _write(one, other)
 
 
-def paged_runner(directory, backend="torch", device="cpu", **options):
+def paged_runner(directory, backend="torch", device="cpu", dtype="float32", **options):
     """options: of `PagedOptions`."""
     named = None if backend is None else Backend(backend, "named")
     options = {"max_num_seqs": 6, "max_model_len": 96, **options}
     paged = PagedOptions(backend=named, **options)
-    runner = ModelRunner(directory, "float32", device, NUM_BLOCKS, BLOCK_SIZE, paged=paged)
+    runner = ModelRunner(directory, dtype, device, NUM_BLOCKS, BLOCK_SIZE, paged=paged)
     runner.capture_graphs()
     return runner
 
@@ -219,6 +219,24 @@ def without_cache(runner, note):
 
 def batch_of(scheduled):
     return StepBatch(0, scheduled, [])
+
+
+def teacher_forced(runner):
+    """Logits of given tokens: a prompt's, a chunk's, decodes' of two sequences together."""
+    runner.bind(NUM_BLOCKS, BLOCK_SIZE)
+    driver = Driver(runner, seed=3)
+    first, second = driver.add(list(range(9, 60))), driver.add(list(range(100, 140)))
+    driver.step([(first, 7), (second, 1)])
+    driver.step([(second, 20), (first, 1)])
+    while second.num_computed_tokens < 39:
+        driver.step([(first, 1), (second, 1)])
+    driver.step([(first, 51 - first.num_computed_tokens), (second, 1)])
+    return torch.cat([torch.stack(driver.logits[seq.id]) for seq in (first, second)]).cpu()
+
+
+def assert_near(rounded, exact):
+    """bfloat16 beside float32: never equal, and not far."""
+    assert 0 < (rounded - exact).abs().max().item() < 0.05 * exact.abs().max().item()
 
 
 def compare(ours, theirs, tolerance=1e-4):

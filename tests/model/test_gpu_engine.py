@@ -12,7 +12,17 @@ import os
 import pytest
 import torch
 from model_driver import Driver
-from paged_checks import NAMES, PROMPTS, compare, journeys, paged_runner, plain_runner, tiny_model
+from paged_checks import (
+    NAMES,
+    PROMPTS,
+    assert_near,
+    compare,
+    journeys,
+    paged_runner,
+    plain_runner,
+    teacher_forced,
+    tiny_model,
+)
 from test_paged_model import in_format, run_ahead
 
 from core.config import EngineConfig
@@ -57,6 +67,14 @@ def test_tokens_by_graphs_are_those_of_the_cpu(plain_and_paged):
     runner = on_gpu(directory)
     assert runner.graph_sizes == [1, 2, 4, 6] and runner.source["decode_graphs"]
     compare(journeys(runner), plain, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("eager", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_bfloat16_is_near_float32(name, eager, tmp_path):
+    model = tiny_model(name, tmp_path)
+    runner = on_gpu(model, dtype="bfloat16", enforce_eager=eager)
+    assert_near(teacher_forced(runner), teacher_forced(plain_runner(model)))
 
 
 @pytest.mark.parametrize("kv_dtype", ["fp8", "int8_per_token_head"])

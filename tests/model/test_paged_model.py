@@ -21,10 +21,12 @@ from paged_checks import (
     PROMPTS,
     ReRun,
     Tape,
+    assert_near,
     compare,
     journeys,
     paged_runner,
     plain_runner,
+    teacher_forced,
     tiny_model,
 )
 
@@ -54,6 +56,14 @@ def test_tokens_by_graphs_are_the_same(plain_and_paged):
     graphs = Tape()
     compare(journeys(paged_runner(directory, capture=graphs)), plain)
     assert sum(graphs.replays) > 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bfloat16_is_near_float32(name, tmp_path):
+    model = tiny_model(name, tmp_path)
+    runner = paged_runner(model, dtype="bfloat16", capture=Tape())
+    assert runner.store.blocks[0].dtype == torch.bfloat16
+    assert_near(teacher_forced(runner), teacher_forced(plain_runner(model)))
 
 
 CASES = [
