@@ -50,7 +50,8 @@ class CudaCapture:
             work()
         present.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        # Other threads may go on to use the device meanwhile: one asks how much memory is free.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             work()
         replay: Callable[[], None] = graph.replay
         return replay

@@ -34,7 +34,8 @@ GRAPH_BYTES = 4 << 20
 
 class DeviceMemory(Protocol):
     """Bytes of one device. total, free: of all processes. allocated, reserved, peak: of torch's
-    allocator here, by tensors, in all, and by tensors at most since `reset_peak`."""
+    allocator here, by tensors, in all, and by tensors at most since `reset_peak`, which also gives
+    back what the allocator has reserved and does not use."""
 
     def total(self) -> int: ...
 
@@ -140,10 +141,12 @@ def measure(
             "max_num_batched_tokens or max_num_seqs, or choose a smaller model"
         ) from error
     total = memory.total()
+    others = max(0, total - memory.free() - memory.reserved())
+    memory.reset_peak()
     return MemoryPlan(
         total=total,
         utilization=utilization,
-        others=max(0, total - memory.free() - memory.reserved()),
+        others=others,
         weights=weights,
         activations=max(of_prompts, of_decodes),
         graphs=num_graphs * GRAPH_BYTES + of_decodes if num_graphs else 0,

@@ -298,7 +298,10 @@ class ModelRunner:
         change, and further steps be launched, before `collect`."""
         # Copies first: a sequence writes into its own copy of a block, never into the shared one.
         clock = self._clock = step_clock(self.device)
-        self._pool.copy(batch.copies)
+        if self._paged is not None:
+            self._paged.copy(self._pool, batch.copies)
+        else:
+            self._pool.copy(batch.copies)
         if not batch.scheduled:
             return LaunchedStep(None, None, clock)
         self._check_token_ids(batch.scheduled)

@@ -155,7 +155,8 @@ class PagedStep:
         of length 0. windows: those of the model's layers. IndexError if a block table is too short,
         or names a block that was given back where it is read or written.
         """
-        buffer = torch.zeros(shape.size, dtype=torch.int64, pin_memory=pinned)
+        buffer = torch.empty(shape.size, dtype=torch.int64, pin_memory=pinned)
+        buffer.numpy().fill(0)  # torch would wake its threads for it
         parts = [part.numpy() for part in shape.parts(buffer)]
         token_ids: list[int] = []
         positions: list[int] = []

@@ -19,6 +19,8 @@ from core.model.paged_inputs import (
 from core.model.paged_model import PagedLlama
 from core.model.step_clock import StepClock
 from core.runner import ScheduledSequence
+from core.sampling.staging import to_device
+from kernels.copy_blocks import copy_blocks
 from kernels.dispatch import Backend
 
 
@@ -104,6 +106,19 @@ class PagedSteps:
     def unbind(self) -> None:
         """Let go of the pool, which graphs hold too."""
         self._graphs = self._waiting = None
+
+    def copy(self, store: KVStore, copies: Seq[tuple[int, int]]) -> None:
+        """`KVStore.copy`, one kernel for all copies of a layer instead of one for each."""
+        if not copies:
+            return
+        sources, destinations = (
+            to_device(blocks, torch.int64, self._device) for blocks in zip(*copies, strict=True)
+        )
+        backend = self._model.backend.name
+        for layer, scales in zip(store.blocks, store.scales, strict=True):
+            copy_blocks(layer, sources, destinations, backend)
+            if scales is not None and scales.dynamic:
+                copy_blocks(scales.scale, sources, destinations, backend)
 
     def prepare(self, scheduled: Seq[ScheduledSequence], store: KVStore) -> PreparedStep:
         """Sort a step, and bring its numbers to the device."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any
 
@@ -106,6 +107,24 @@ def test_flops_are_those_of_the_sizing_library() -> None:
     assert 0.9 < found.hit_flops < 656 / 680
     assert 0 < found.hit_time < found.hit_flops, "a step has a floor"
     assert found.parts.keys() == set(economics.PARTS.values())
+
+
+def test_steps_whose_parts_nobody_saw_have_one_time() -> None:
+    """A step that ran as a CUDA graph tells only how long it took as a whole."""
+    on, off = (copy.deepcopy(pairs.recorded_data(n)) for n in (money.WITH, money.WITHOUT))
+    timed = economics.saving(on, off)
+    hit = next(k for k, step in enumerate(on["steps"]) if _lets_in_a_hit(step))
+    for key in economics.PARTS:
+        del on["steps"][hit]["timing"][key]
+    whole = economics.saving(on, off)
+    assert whole.parts.keys() == {"forward pass"}
+    for side in (0, 1):
+        total = sum(part[side] for part in timed.parts.values())
+        assert whole.parts["forward pass"][side] == pytest.approx(total, rel=1e-3)
+
+
+def _lets_in_a_hit(step: dict[str, Any]) -> bool:
+    return any(share["num_cached_tokens"] for share in step["scheduled"].values())
 
 
 def test_figures_of_runs_that_do_not_belong_together_are_refused() -> None:

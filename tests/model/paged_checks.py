@@ -7,11 +7,15 @@ against each other. The same checks run by the kernels' twins, in Triton's inter
 from __future__ import annotations
 
 import dataclasses
+from contextlib import contextmanager
 
 import families
+import pytest
 import torch
 from model_driver import Driver, generate
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from core.model import paged_model
 from core.model.model_runner import ModelRunner
 from core.model.paged_steps import PagedOptions
 from core.runner import StepBatch
@@ -44,12 +48,79 @@ class ReRun:
         return replay
 
 
-def paged_runner(directory, backend="torch", device="cpu", **options):
+class Tape:
+    """Stands in for a CUDA graph, and is as blind: what is replayed are the operations on tensors,
+    with the arguments that they had, into the memory that they had. Python between them, and
+    whatever it decided, is not run again.
+
+    The kernels of a layer are single operations here, as they are on a GPU: their twins look at
+    numbers on the way.
+    """
+
+    def __init__(self):
+        self.replays = []
+
+    def __call__(self, work):
+        work()
+        tape = []
+        with _Recorder(tape), _opaque_kernels(tape):
+            work()
+        number = len(self.replays)
+        self.replays.append(0)
+
+        def replay():
+            self.replays[number] += 1
+            for operation, args, kwargs, out in tape:
+                _write(operation(*args, **kwargs), out)
+
+        return replay
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self, tape):
+        super().__init__()
+        self._tape = tape
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        out = operation(*args, **(kwargs or {}))
+        self._tape.append((operation, args, kwargs or {}, out))
+        return out
+
+
+@contextmanager
+def _opaque_kernels(tape):
+    def opaque(kernel):
+        def call(*args, **kwargs):
+            with _disable_current_modes():
+                out = kernel(*args, **kwargs)
+            tape.append((kernel, args, kwargs, out))
+            return out
+
+        return call
+
+    names = ("rms_norm", "rotate_and_store", "paged_decode", "paged_prefill", "store_kv")
+    with pytest.MonkeyPatch.context() as patched:
+        for name in names:
+            patched.setattr(paged_model, name, opaque(getattr(paged_model, name)))
+        yield
+
+
+def _write(new, out):
+    """A result to where the first one was, unless it is there: of a view, or in place."""
+    if isinstance(out, torch.Tensor):
+        if new.data_ptr() != out.data_ptr():
+            out.copy_(new)
+    elif out is not None:
+        for one, other in zip(new, out, strict=True):
+            _write(one, other)
+
+
+def paged_runner(directory, backend="torch", device="cpu", dtype="float32", **options):
     """options: of `PagedOptions`."""
     named = None if backend is None else Backend(backend, "named")
     options = {"max_num_seqs": 6, "max_model_len": 96, **options}
     paged = PagedOptions(backend=named, **options)
-    runner = ModelRunner(directory, "float32", device, NUM_BLOCKS, BLOCK_SIZE, paged=paged)
+    runner = ModelRunner(directory, dtype, device, NUM_BLOCKS, BLOCK_SIZE, paged=paged)
     runner.capture_graphs()
     return runner
 
@@ -148,6 +219,24 @@ def without_cache(runner, note):
 
 def batch_of(scheduled):
     return StepBatch(0, scheduled, [])
+
+
+def teacher_forced(runner):
+    """Logits of given tokens: a prompt's, a chunk's, decodes' of two sequences together."""
+    runner.bind(NUM_BLOCKS, BLOCK_SIZE)
+    driver = Driver(runner, seed=3)
+    first, second = driver.add(list(range(9, 60))), driver.add(list(range(100, 140)))
+    driver.step([(first, 7), (second, 1)])
+    driver.step([(second, 20), (first, 1)])
+    while second.num_computed_tokens < 39:
+        driver.step([(first, 1), (second, 1)])
+    driver.step([(first, 51 - first.num_computed_tokens), (second, 1)])
+    return torch.cat([torch.stack(driver.logits[seq.id]) for seq in (first, second)]).cpu()
+
+
+def assert_near(rounded, exact):
+    """bfloat16 beside float32: never equal, and not far."""
+    assert 0 < (rounded - exact).abs().max().item() < 0.05 * exact.abs().max().item()
 
 
 def compare(ours, theirs, tolerance=1e-4):

@@ -82,6 +82,12 @@ def test_the_more_demanding_step_counts(prompts, decodes, most):
     assert (plan.activations, plan.graphs) == (most * GB, decodes * GB + GRAPH_BYTES)
 
 
+def test_what_the_steps_have_left_unused_is_given_back_before_the_pool_is_made():
+    card = Card()
+    card.plan(0.9)
+    assert card.peak() == card.allocated()
+
+
 def test_a_step_before_it_counts_takes_what_stays():
     card = Card()
     card.plan(0.9)

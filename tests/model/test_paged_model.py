@@ -20,16 +20,19 @@ from paged_checks import (
     NAMES,
     PROMPTS,
     ReRun,
+    Tape,
+    assert_near,
     compare,
     journeys,
     paged_runner,
     plain_runner,
+    teacher_forced,
     tiny_model,
 )
 
 from core.model.decode_graphs import captured_sizes
 from core.model.paged_inputs import PagedStep, StepShape, keys_per_split, padded_width
-from core.runner import ScheduledSequence
+from core.runner import ScheduledSequence, StepBatch
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -50,9 +53,17 @@ def test_tokens_are_those_of_torch_s_path(plain_and_paged):
 
 def test_tokens_by_graphs_are_the_same(plain_and_paged):
     plain, directory = plain_and_paged
-    graphs = ReRun()
+    graphs = Tape()
     compare(journeys(paged_runner(directory, capture=graphs)), plain)
     assert sum(graphs.replays) > 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bfloat16_is_near_float32(name, tmp_path):
+    model = tiny_model(name, tmp_path)
+    runner = paged_runner(model, dtype="bfloat16", capture=Tape())
+    assert runner.store.blocks[0].dtype == torch.bfloat16
+    assert_near(teacher_forced(runner), teacher_forced(plain_runner(model)))
 
 
 CASES = [
@@ -92,7 +103,7 @@ FORMATS = [
 def test_quantised_blocks_are_read_as_torch_s_path_reads_them(tmp_path, kv_dtype):
     """Not to the bit: a sum that differs in its last digit may round to the next code."""
     model = tiny_model("llama-biases", tmp_path)
-    graphs = ReRun()
+    graphs = Tape()
     theirs = journeys(in_format(plain_runner(model), kv_dtype), cache_off=False)
     ours = journeys(in_format(paged_runner(model, capture=graphs), kv_dtype), cache_off=False)
     assert sum(graphs.replays) > 20
@@ -142,6 +153,24 @@ def test_errors_of_storing_are_measured_without_graphs(tmp_path):
         torch.testing.assert_close(
             torch.tensor(errors[0][name]), torch.tensor(errors[1][name]), rtol=0.1, atol=1e-6
         )
+
+
+@pytest.mark.parametrize("kv_dtype", ["model", *FORMATS], ids=str)
+def test_copies_run_in_order_with_their_scales(tmp_path, kv_dtype):
+    """Trap 41: one copy's destination is the next one's source."""
+    model = tiny_model("llama-biases", tmp_path)
+    states = []
+    for runner in (paged_runner(model), plain_runner(model)):
+        runner.bind(8, 4, kv_dtype=kv_dtype)
+        torch.manual_seed(0)
+        tensors = [layer.view(torch.uint8) for layer in runner.store.blocks]
+        tensors += [scales.scale for scales in runner.store.scales if scales is not None]
+        for tensor in tensors:
+            tensor.copy_(torch.randint(0, 100, tensor.shape).to(tensor.dtype))
+        runner.execute(StepBatch(0, [], [(1, 2), (2, 3), (5, 1)]))
+        states.append(tensors)
+    for ours, theirs in zip(*states, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 # ---- inputs --------------------------------------------------------------------------------------
@@ -331,7 +360,7 @@ def test_of_a_graph_only_the_whole_time_is_told(directory):
 
 @pytest.mark.parametrize("kind", ["torch's path", "eager", "graphs"])
 def test_tokens_that_nobody_knows_yet_are_put_in(directory, kind):
-    capture = ReRun() if kind == "graphs" else None
+    capture = Tape() if kind == "graphs" else None
     if kind == "torch's path":
         runner = plain_runner(directory)
     else:

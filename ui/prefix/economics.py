@@ -132,6 +132,8 @@ def _less(requests: Any) -> float:
 
 
 PARTS = {"linear_us": "matrix products", "attention_us": "attention", "other_us": "all else"}
+WHOLE = {"forward_us": "forward pass"}
+"""Where a step ran as a CUDA graph, nobody saw its parts."""
 
 
 def _parts(
@@ -141,13 +143,16 @@ def _parts(
     if not hits:
         return {}
     steps = [one.step for one in hits.values()]
+    on, off = ([run["steps"][k]["timing"] for k in steps] for run in (with_cache, without))
+    timed = all(PARTS.keys() <= timing.keys() for timing in (*on, *off))
     return {
-        name: (
-            sum(with_cache["steps"][k]["timing"].get(key, 0.0) for k in steps) / len(steps) / 1e3,
-            sum(without["steps"][k]["timing"].get(key, 0.0) for k in steps) / len(steps) / 1e3,
-        )
-        for key, name in PARTS.items()
+        name: (_mean_ms(on, key), _mean_ms(off, key))
+        for key, name in (PARTS if timed else WHOLE).items()
     }
+
+
+def _mean_ms(timings: list[Json], key: str) -> float:
+    return float(sum(timing[key] for timing in timings)) / len(timings) / 1e3
 
 
 def _decode_ms(run: Json) -> float:
