@@ -7,6 +7,7 @@ each of its answers by itself in everything else.
 
 from __future__ import annotations
 
+import json
 from collections import Counter as Tally
 from collections import deque
 from collections.abc import Callable
@@ -99,10 +100,16 @@ class LiveMetrics:
         self._usage = self._gauge(
             "kv_cache_usage_perc", "Share of the pool's blocks that are in use; 1 is all of them."
         )
+        kv_dtype = config.kv_dtype
         shape = {
             name: str(getattr(config, name))
             for name in ("num_blocks", "block_size", "max_num_seqs", "max_num_batched_tokens")
-        } | {"max_model_len": str(config.max_model_len), "prefix_cache": config.prefix_cache}
+        } | {
+            "max_model_len": str(config.max_model_len),
+            "prefix_cache": config.prefix_cache,
+            # vLLM's name for it; an object (`core.kv_spec`) as JSON.
+            "cache_dtype": kv_dtype if isinstance(kv_dtype, str) else json.dumps(kv_dtype),
+        }
         info = Gauge(
             "kvscope:cache_config_info",
             "The live engine's settings, as labels.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import time
 from typing import Any
 
 import pytest
@@ -70,6 +71,7 @@ def test_an_engine_that_has_done_nothing_says_so(small: Served) -> None:
         assert said[f"{name}_total"] == 0, name
     info = next(name for name in said if name.startswith("cache_config_info"))
     assert "num_blocks=24" in info and "block_size=4" in info and said[info] == 1
+    assert "cache_dtype=model" in info.replace('"', "")
     assert not any(name.startswith("device_memory") for name in said), "there is no device"
 
 
@@ -120,9 +122,13 @@ def test_a_stop_and_an_abort(small: Served) -> None:
     ask(small, PROMPT, 40, extra_body={"stop_token_ids": list(range(320))})
     stream = ask(small, PROMPT, 60, stream=True)
     next(iter(stream))
+    hang = small.folder / "hang"  # or all 60 tokens might be there before the reader has gone
+    hang.touch()
     now = read(small)
     assert now["num_requests_running"] == 1 and now["kv_cache_usage_perc"] >= 4 / 24
     stream.close()
+    time.sleep(1)
+    hang.unlink()
     small.until(lambda health: health["usage"]["in_use"] == 0)
     new = read(small).since(before)
     assert new["request_success_total{finished_reason=stop}"] == 1
