@@ -43,7 +43,7 @@ doctor:
 # on where it stood; RECORD="--again" records what is there anew.
 record-gpu: env-test
 	$(PY) scripts/doctor.py --gpu
-	$(PY) -m pytest -m gpu -n 0 --timeout 600
+	$(PY) -m pytest -m gpu -n 0 --timeout 1800
 	$(PY) -m core calibrate --device cuda
 	$(PY) -m core record --all --device cuda $(RECORD)
 

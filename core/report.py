@@ -32,17 +32,21 @@ def snapshot(
 
 def unfinished_sequences(requests: Iterable[Request]) -> dict[str, Any]:
     """By id of each entry of a queue what its state leaves open: the request, the tokens that are
-    computed, and the sequences that it stands for."""
-    return {
-        seq.id: {
-            "request": request.id,
-            "num_computed_tokens": seq.num_computed_tokens + seq.num_in_flight_tokens,
-            "stands_for": [name for name, _ in request.stands_for(seq)],
-        }
-        for request in requests
-        for seq in request.sequences
-        if not seq.finished
-    }
+    computed, and the sequences that it stands for. Also of those that have `ended` and still hold
+    blocks."""
+    out: dict[str, Any] = {}
+    for request in requests:
+        for seq in request.sequences:
+            if seq.finished and not seq.block_table:
+                continue
+            out[seq.id] = {
+                "request": request.id,
+                "num_computed_tokens": seq.num_computed_tokens + seq.num_in_flight_tokens,
+                "stands_for": [name for name, _ in request.stands_for(seq)],
+            }
+            if seq.finished:
+                out[seq.id]["ended"] = True
+    return out
 
 
 def result_of(request: Request, name: str, seq: Sequence) -> dict[str, Any]:

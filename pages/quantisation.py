@@ -7,7 +7,7 @@ from ui.kit import code, page, store
 from ui.quantise import bench, files, predict, studies
 from ui.reading import page as reading
 
-NAME = "quantisation"
+NAME, PARTS = "quantisation", "kq.parts"
 CODE = {
     "Numbers into codes": "kernels.kv_blocks:encode",
     "Where a fixed scale comes from": "core.model.kv_scales:LayerScales._fix",
@@ -19,8 +19,14 @@ CODE = {
 
 words, lab = lesson.load(NAME), lesson.load("kv_quantisation")
 present = page.is_present()
+# On a projector the instrument is shown, or by a link to a part of the text that part.
+parts = present and (st.session_state.get(PARTS, False) or reading.ADDRESS.came_by_link)
+st.session_state[PARTS] = parts
 
-if present:
+if parts:
+    reading.draw(NAME)
+elif present:
+    reading.ADDRESS.write({})
     bench.draw(present=True)
     studies.draw(lab, present=True)
     page.bar()
@@ -31,10 +37,12 @@ else:
         page.bar()
     predict.draw(lab)
     bench.draw(present=False)
-    studies.draw(lab, present=False)
-    reading.body(NAME)
-    reading.practice(NAME)
-    code.draw(lab["code"], CODE)
-    reading.beside(NAME)
+    with st.container(key="kv-kq-below"):
+        studies.draw(lab, present=False)
+        reading.body(NAME)
+        reading.practice(NAME)
+        code.draw(lab["code"], CODE)
+        reading.beside(NAME)
 
-store.keep(redraw=False)
+if not parts:
+    store.keep(redraw=False)

@@ -112,13 +112,9 @@ _ROWS: list[tuple[str, str | Json, int, float, float, float, int | None]] = [
     ),
     ("int4, one scale", {"format": "int4", "scale": "per_tensor"}, 5_760, 1_310.0, 3.4, 0.21, 0),
     (
-        "int4, ten layers int8",
-        {
-            "format": "int4",
-            "scale": "per_token_head",
-            "layers": {"0-4": "int8", "25-29": "int8"},
-        },
-        8_400,
+        "int8, int4 in the inner layers",
+        {"format": "int8", "layers": {"10-19": "int4"}},
+        10_320,
         22.3,
         0.034,
         0.91,
@@ -137,6 +133,8 @@ _QUALITY: Json = {
             "kv_dtype": dtype,
             "kv_bytes_per_token": size,
             "perplexity": perplexity,
+            "nll_change": kl / 2,
+            "nll_change_se": 0.001,
             "kl": kl,
             "kl_max": 10 * kl,
             "top1": top1,
@@ -148,6 +146,7 @@ _QUALITY: Json = {
         {"id": "sky", "text": PROMPT, "max_tokens": 64},
         {"id": "sum", "text": "What is 17 and 25?", "max_tokens": 64},
     ],
+    "by_layer": [{"layer": layer, "kl": 0.001 * (layer + 1)} for layer in range(LAYERS)],
     "outlier": {
         "layer": 12,
         "head": 1,

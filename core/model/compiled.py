@@ -11,7 +11,6 @@ Only for bfloat16 on a CPU that has AVX512-BF16; `compiled_kernels` says where.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 
@@ -20,7 +19,7 @@ from core.model.cache import cache_dir
 from core.model.config import ModelConfig
 from core.model.kv_store import KVStore
 from core.model.step_clock import ATTENTION, LINEAR, OTHER, StepClock
-from core.model.step_inputs import StepInputs
+from core.model.step_inputs import DecodeBatch, StepInputs
 from kernels.cpu import CpuKernels, PackedWeight, cpu_kernels, pack
 
 
@@ -108,41 +107,26 @@ class CompiledLayer:
         store: KVStore,
     ) -> None:
         """heads: [T, n_q + 2 · n_kv, d]; queries and keys are turned in place."""
-        attention, norm = self.attention, (self.head_norm, self.eps)
-        pool = store.blocks[attention.layer]
-        if store.quantised(attention.layer):
-            nowhere = torch.full_like(inputs.slot_mapping, -1)
-            self.kernels.rotate_and_store(
-                heads, *angles, nowhere, _no_pool(attention.n_kv, attention.head_dim), *norm
-            )
-            store.write(attention.layer, heads[:, attention.n_q :], inputs.slot_index)
-            return
-        self.kernels.rotate_and_store(heads, *angles, inputs.slot_mapping, pool, *norm)
+        attention, kernels, layer = self.attention, self.kernels, self.attention.layer
+        slots, norm = inputs.slot_mapping, (self.head_norm, self.eps)
+        scales = store.scales[layer]
+        if scales is None:
+            kernels.rotate_and_store(heads, *angles, slots, store.blocks[layer], *norm)
+        else:
+            kernels.rotate(heads, *angles, attention.n_kv, *norm)
+            if scales.pending:
+                scales.take_from(heads[:, attention.n_q :])
+            kernels.store_quantised(heads, store.kv_blocks(layer), slots, scales.dynamic)
         if store.measures_error:
-            store.measure(attention.layer, heads[:, attention.n_q :], inputs.slot_index)
+            store.measure(layer, heads[:, attention.n_q :], inputs.slot_index)
 
     def _attend(self, heads: torch.Tensor, inputs: StepInputs, store: KVStore) -> torch.Tensor:
         """heads: [T, n_q + 2 · n_kv, d], turned. Returns [T, n_q, d]."""
         attention = self.attention
-        if store.quantised(attention.layer):
-            query = heads[:, : attention.n_q] * attention.scale
-            return attention.attend(query, heads[:, attention.n_q :], inputs, store)
-        pool = store.blocks[attention.layer]
         view = inputs.attention[attention.window]
         context = heads.new_empty(len(heads), attention.n_q, attention.head_dim)
         if view.decodes is not None:
-            batch = view.decodes
-            self.kernels.paged_decode(
-                heads,
-                pool,
-                batch.rows,
-                batch.block_table,
-                batch.begins,
-                batch.ends,
-                attention.scale,
-                batch.num_keys,
-                context,
-            )
+            self._decode(heads, view.decodes, store, context)
         if view.prefills:
             attention.prefill(
                 heads[:, : attention.n_q] * attention.scale,
@@ -153,8 +137,21 @@ class CompiledLayer:
             )
         return context
 
-
-@cache
-def _no_pool(n_kv: int, d: int) -> torch.Tensor:
-    """A pool of one slot that nothing is written to: keys are turned, and stored elsewhere."""
-    return torch.zeros(2, 1, n_kv, 1, d, dtype=torch.bfloat16)
+    def _decode(
+        self, heads: torch.Tensor, batch: DecodeBatch, store: KVStore, context: torch.Tensor
+    ) -> None:
+        """Writes the batch's rows of context."""
+        attention, layer = self.attention, self.attention.layer
+        where = (
+            batch.rows,
+            batch.block_table,
+            batch.begins,
+            batch.ends,
+            attention.scale,
+            batch.num_keys,
+            context,
+        )
+        if store.quantised(layer):
+            self.kernels.paged_decode_quantised(heads, store.kv_blocks(layer), *where)
+        else:
+            self.kernels.paged_decode(heads, store.blocks[layer], *where)

@@ -20,13 +20,16 @@ SCHEMA = "kv-quality/1"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """kv_dtype: as an engine takes it. top1: share of positions with the same likeliest token.
-    diverges: prompt's id → index of the first greedy token that differs, None if none does."""
+    """kv_dtype: as an engine takes it. nll_change: how much the text's mean negative log-likelihood
+    rises, nats a token, and its standard error. top1: share of positions with the same likeliest
+    token. diverges: prompt's id → index of the first greedy token that differs, None if none
+    does."""
 
     name: str
     kv_dtype: str | Json
     kv_bytes_per_token: int
     perplexity: float
+    nll_change: tuple[float, float]
     kl: float
     kl_max: float
     top1: float
@@ -50,13 +53,15 @@ class OutlierRow:
 @dataclass(frozen=True, slots=True)
 class Quality:
     """label: what labels the figures, as a run's header has it. tokens: of the text. prompts: id →
-    text. outlier: (layer, head) that was made one, and the rows; None where it was not measured."""
+    text. by_layer: KL with that layer alone in INT4, by layer; empty where it was not measured.
+    outlier_at: (layer, head) that was made one; None where none was."""
 
     label: Json
     tokens: int
     rows: tuple[Row, ...]
     prompts: dict[str, str]
     max_tokens: dict[str, int]
+    by_layer: tuple[float, ...]
     outlier_at: tuple[int, int] | None
     outlier: tuple[OutlierRow, ...]
 
@@ -100,6 +105,7 @@ def _quality(content: Json) -> Quality:
         rows,
         {name: str(one["text"]) for name, one in prompts.items()},
         {name: int(one["max_tokens"]) for name, one in prompts.items()},
+        tuple(_number(one["kl"]) for one in content.get("by_layer", ())),
         (int(outlier["layer"]), int(outlier["head"])) if outlier else None,
         tuple(_outlier_row(one) for one in outlier["rows"]) if outlier else (),
     )
@@ -115,6 +121,7 @@ def _row(one: Json) -> Row:
         dtype,
         int(one["kv_bytes_per_token"]),
         _number(one["perplexity"], 1.0),
+        (_number(one["nll_change"], -math.inf), _number(one["nll_change_se"], 0.0)),
         _number(one["kl"]),
         _number(one["kl_max"]),
         _number(one["top1"], 0.0, 1.0),

@@ -60,11 +60,11 @@ def test_spans_of_layers(text: str, layers: list[int] | None) -> None:
 
 
 def test_a_title_says_what_differs() -> None:
-    mix = EXAMPLES["mix"][1].spec
-    assert formats.title(mix, "BF16").endswith("; INT8 in layers 0-4,25-29")
+    mix = EXAMPLES["outer"][1].spec
+    assert formats.title(mix, "BF16").endswith("; INT4 in layers 0-4,25-29")
     one = Place(fmt="fp8_e4m3", scale="per_tensor", cal="one").spec
     assert "calibrated not at all: scale 1" in formats.title(one, "BF16")
-    assert formats.short(mix) == "INT4 / INT8"
+    assert formats.short(mix) == "INT8 / INT4"
     assert formats.title(formats.spec("model"), "BF16") == "BF16"
 
 
@@ -104,7 +104,8 @@ def test_what_cannot_be_is_left_out_and_named(params: dict[str, str]) -> None:
 def test_what_has_no_meaning_is_dropped() -> None:
     assert place.read({"cal": "one"})[0] == DEFAULT
     assert place.read({"to": "model"})[0] == DEFAULT
-    assert place.read({"fmt": "int8", "apart": "0"})[0].to == "model"
+    assert place.read({"fmt": "int8", "apart": "0"})[0].to == "int4"
+    assert place.read({"fmt": "fp8_e4m3", "apart": "0"})[0].to == "int8"
     assert place.read({"fmt": "int4", "apart": "0"})[0].to == "int8"
 
 
@@ -113,7 +114,7 @@ def test_controls_move_the_place_and_nonsense_does_not() -> None:
     assert (four.fmt, four.apart) == ("int4", "0-1,29")
     assert place.taken(four, {"apart": ""}).apart == ""
     kept = Place(prompt="Why?")
-    assert place.taken(kept, {"example": "mix"}).prompt == "Why?"
+    assert place.taken(kept, {"example": "inner"}).prompt == "Why?"
     for sent in (None, 5, {"fmt": 5}, {"fmt": "x"}, {"prompt": 5}, {"prompt": "\ud800"}, {5: 5}):
         assert place.taken(four, sent) == four
 
@@ -131,10 +132,10 @@ def test_eight_bits_are_not_half() -> None:
 
 
 def test_a_mix_is_the_sum_of_its_layers() -> None:
-    mix = memory.of_place(EXAMPLES["mix"][1])
+    mix = memory.of_place(EXAMPLES["inner"][1])
     four, eight = (memory.of_place(Place(fmt=name)) for name in ("int4", "int8"))
     a, b, c = (int(one.token.value or 0) for one in (four, eight, mix))
-    assert c == (20 * a + 10 * b) // 30
+    assert c == (10 * a + 20 * b) // 30 == memory.of_place(EXAMPLES["outer"][1]).token.value
     own = memory.of_place(Place(fmt="int4", apart="0-29", to="model"))
     assert own.token.value == kv.kv_bytes_per_token(memory.spec(), "bf16").value
 
@@ -217,10 +218,10 @@ def test_recorded_errors_are_as_the_lesson_says() -> None:
     assert of("int8") < of("fp8") < of("int4")
     # Three bits of mantissa: at most one part in sixteen, whatever the scale.
     assert of("fp8-one") < 1 / 16 and of("fp8-tensor") < 1 / 16
-    mix = measured.recorded(EXAMPLES["mix"][1])
+    mix = measured.recorded(EXAMPLES["inner"][1])
     assert mix is not None
     layers = [max(layer) for layer in mix["errors"]["key"]]
-    assert max(layers[:5] + layers[25:]) < min(layers[5:25])
+    assert max(layers[:10] + layers[20:]) < min(layers[10:20])
 
 
 # --- the prediction ------------------------------------------------------------------------------
@@ -304,6 +305,21 @@ def test_the_page_opens_without_recorded_runs(
     assert ("Predict first" in text_of(at)) == ("present" not in params)
 
 
+def test_a_projector_shows_the_instrument_or_the_part_that_a_link_names(open_page: Open) -> None:
+    at = open_page("quantisation", present="1")
+    assert not at.exception and "Two things to make smaller" not in text_of(at)
+    at = open_page("quantisation", present="1", at="scales")
+    assert not at.exception and "Scales, and why half is not half" in text_of(at)
+    assert "scales" in at.query_params["at"]
+    at.run()  # it stays
+    assert "Scales, and why half is not half" in text_of(at)
+    at = open_page("quantisation", at="scales")
+    assert "Scales, and why half is not half" in text_of(at) and "Predict first" in text_of(at)
+    at.query_params["present"] = "1"  # by the button, from where one has read to
+    at.run()
+    assert "Scales, and why half is not half" not in text_of(at) and "at" not in at.query_params
+
+
 def test_a_hostile_link_gets_one_sentence(open_page: Open) -> None:
     at = open_page("quantisation", fmt="<script>", own="%%%", apart="0-99999999999")
     assert not at.exception and len(at.warning) == 1
@@ -332,11 +348,13 @@ def test_the_code_that_is_shown_is_there(root: Path) -> None:
 def test_rows_of_the_table_lead_to_their_formats() -> None:
     found = quality.recorded()
     words = lesson.load(measured.WORDS)
-    data = quality.data(found, words, EXAMPLES["mix"][1], present=False)
+    data = quality.data(found, words, EXAMPLES["inner"][1], present=False)
     assert [row["place"] for row in data["rows"]] == [False, True, True, True, True, True]
     assert data["here"] == 5
     assert quality.data(found, words, Place(scale="per_tensor"), present=False)["here"] == -1
     assert "1,024 tokens" in data["words"]["about"] and "2 prompts" in data["words"]["about"]
+    layers = quality.by_layer(found, words, present=False)
+    assert layers is not None and layers["lines"][0]["values"][:2] == [1.0, 2.0]
     for hostile in ({"format": "int8", "layers": {"0": "int4", "1": "model"}}, {}, {"format": []}):
         assert quality.place_of(hostile) is None
 

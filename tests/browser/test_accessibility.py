@@ -56,7 +56,7 @@ PLACES = {
     "prefix_cache?work=rag&step=9&pick=node:1": ".kv.prefix .hc",
     "prefix_cache?study=evict": ".kv.prefix .hc",
     "prefix_cache?study=time": ".kv-px-table",
-    "quantisation?fmt=int4&apart=0-4,25-29": ".kv.quant .heat .cell",
+    "quantisation?apart=0-4,25-29&to=int4": ".kv.quant .heat .cell",
     "quantisation?present=1&fmt=fp8_e4m3&scale=per_tensor": ".kv.quant .heat .cell",
     "capacity_planner": ".kv.planner .pt",
     "capacity_planner?present=1&tp=1&r=1&w=awq": ".kv.planner .pt",

@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import kv_quantised as made
 from tests.browser.conftest import until
+from tests.browser.test_accessibility import axe, faults  # noqa: F401
 from tests.browser.test_play import SMALL_TEXT
-from tests.serving import App
-from ui.quantise import measured, memory
+from tests.serving import App, running
+from ui import runs
+from ui.quantise import measured, memory, quality
 from ui.quantise.place import DEFAULT, EXAMPLES, Place
 
 pytestmark = pytest.mark.browser
@@ -32,6 +37,45 @@ def _measured(name: str) -> dict[str, Any]:
     found = measured.recorded(EXAMPLES[name][1])
     assert found is not None
     return found
+
+
+@pytest.fixture
+def measured_app(root: Path, tmp_path: Path) -> Iterator[App]:
+    """The app where a measurement lies, made by hand, beside three of the recorded runs."""
+    there = tmp_path / "runs"
+    there.mkdir()
+    for name in (measured.OWN, measured.RECORDED["int8"], measured.RECORDED["int4"]):
+        shutil.copy(root / "runs" / f"{name}{runs.SUFFIX}", there)
+    (there / quality.FILE).write_text(json.dumps(made.quality()), encoding="utf-8")
+    with running(tmp_path, runs=there, block="torch,triton,transformers") as app:
+        yield app
+
+
+def test_a_row_of_the_table_sets_the_instrument(
+    measured_app: App,
+    page: Any,
+    axe: str,  # noqa: F811
+) -> None:
+    _open(page, measured_app)
+    rows = page.locator("table.q tbody tr")
+    assert rows.count() == 6 and rows.nth(2).get_attribute("class") == "here"
+    assert rows.nth(4).inner_text().split()[-7:-4] == ["5,760", "1,310", "3.4"]
+    button = page.get_by_role("button", name="int4, per token and head")
+    button.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"fmt=int4"))
+    page.get_by_text(_bytes(Place(fmt="int4"))).wait_for()
+    until(lambda: rows.nth(3).get_attribute("class") == "here", page)
+    page.get_by_text("Where four bits break.").wait_for()
+    page.locator(".series.lesson .plot svg").nth(1).wait_for()
+    page.get_by_label("Save: quality of each format").click()
+    with page.expect_download() as taken:
+        page.get_by_text("Measured values, as CSV").click()
+    with open(taken.value.path(), encoding="utf-8") as file:
+        assert len(file.read().splitlines()) == 7
+    page.wait_for_timeout(500)
+    found = faults(page, axe)
+    assert not found, "\n".join(found)
 
 
 def test_a_format_moves_bytes_errors_texts_and_the_address(page: Any, app: App) -> None:
@@ -56,7 +100,7 @@ def test_a_format_moves_bytes_errors_texts_and_the_address(page: Any, app: App) 
 
 
 def test_layers_apart_are_checked_where_they_are_typed(page: Any, app: App) -> None:
-    _open(page, app, "fmt=int4")
+    _open(page, app)
     field = page.get_by_role("textbox", name="Layers apart")
     field.fill("0-30")
     field.press("Enter")
@@ -64,8 +108,10 @@ def test_layers_apart_are_checked_where_they_are_typed(page: Any, app: App) -> N
     field.fill("25-29, 0-4")
     field.press("Enter")
     page.wait_for_url(re.compile(r"apart=0-4%2C25-29"))
-    page.get_by_text(_bytes(EXAMPLES["mix"][1])).wait_for()
+    page.get_by_text(_bytes(EXAMPLES["outer"][1])).wait_for()
     assert field.input_value() == "0-4,25-29"
+    page.get_by_role("combobox", name="Those in").select_option("model")
+    page.wait_for_url(re.compile(r"to=model"))
 
 
 def test_every_cell_can_be_read_by_pointer_and_by_keys(page: Any, app: App) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 from collections import Counter
 from collections.abc import Collection
 from typing import Any
@@ -18,11 +19,13 @@ from core.engine import Engine
 from core.runner import Runner, ScriptedRunner
 from core.scenario import Scenario
 from core.simulate import simulate, verify
+from core.trace.reducer import Reducer
 from core.trace.run import Run, output_tokens, parse_run
 from tests.core.ahead_runner import AheadRunner, DeviceThread, ahead_for
 from tests.core.drive import engine_of, events, granted, req, run_of, tokens
 from tests.core.memory_runner import memory_for
 from tests.core.test_beams import BeamRunner, random_case
+from tests.core.test_engine_days import assert_same, mid_life
 from tests.core.test_properties import assert_javascript_agrees
 from tests.scenario_gen import random_scenario, with_forks
 
@@ -356,3 +359,30 @@ def test_an_unknown_token_is_never_needed_by_the_host() -> None:
     runner = AheadRunner(block_size=4)
     finish(scenario, runner)
     assert runner.num_unknown == 2 * 7
+
+
+# ---- an engine that lives on ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_run_may_begin_while_a_step_is_in_flight(seed: int, node: str, root: Any) -> None:
+    """Also beside a sequence that has ended and still holds its blocks."""
+    fields: Json = [{}, {"prefix_cache": "hash"}, {"prefix_cache": "off", "num_blocks": 12}][
+        seed % 3
+    ]
+    run, states = mid_life(seed, async_scheduling=True, **fields)
+    reducer = Reducer(run.header)
+    for record, own in zip(run.steps, states, strict=True):
+        reducer.apply_step(record)
+        assert reducer.usage() == record["usage"]
+        assert_same(reducer.state(), own)
+    if seed < 3:
+        done = subprocess.run(
+            [node, str(root / "tests" / "js" / "reduce_cli.mjs")],
+            input=json.dumps(run.to_dict()),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for reduced, own in zip(json.loads(done.stdout), states, strict=True):
+            assert_same(reduced, own)

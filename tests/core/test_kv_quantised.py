@@ -107,14 +107,15 @@ def test_a_measurement_is_read_whole() -> None:
     assert found.label["label"] == "RECORDED" and found.label["source"]["device"] == "CPU"
     assert found.rows[1].diverges == {"sky": 31, "sum": 31}
     assert found.outlier_at == (12, 1) and len(found.outlier) == 12
-    assert found.max_tokens["sum"] == 64
+    assert found.max_tokens["sum"] == 64 and found.by_layer[29] == pytest.approx(0.03)
+    assert found.rows[3].nll_change == (0.0405, 0.001)
 
 
 def test_one_without_an_outlier_is_whole_too() -> None:
     content = made.quality()
-    del content["outlier"]
+    del content["outlier"], content["by_layer"]
     found = kv_quality.parse(json.dumps(content))
-    assert found.outlier_at is None and found.outlier == ()
+    assert found.outlier_at is None and found.outlier == () and found.by_layer == ()
 
 
 def _schema(content: made.Json) -> None:

@@ -81,6 +81,13 @@ MUTANTS = [
     ("sched/admission.py", "0 < origin.num_output_tokens < most", "0 < origin.num_output_tokens <= most"),
     ("sched/admission.py", "    if num_places_left < 1:\n", "    if num_places_left < 0:\n"),
     ("request.py", "            self.namespace = parent.namespace\n", "            pass\n"),
+    # steps in flight
+    ("sched/outcome.py", "                if not seq.num_in_flight_tokens:\n                    self._kv.release(seq, \"finished\")", "                self._kv.release(seq, \"finished\")"),
+    ("sched/scheduler.py", "            if not seq.num_in_flight_tokens:\n                self.kv.release(seq, \"cancelled\")", "            self.kv.release(seq, \"cancelled\")"),
+    ("sched/outcome.py", "        if seq.status is Status.RUNNING:\n            return True\n", "        return True\n"),
+    ("sched/ahead.py", "    return beams | kv.cache.rewrites(filled)\n", "    return beams\n"),
+    ("sched/scheduler.py", "                if in_flight is not None and wanted > kv.num_free:\n", "                if False:\n"),
+    ("sched/scheduler.py", "            self.owed += self._paged and item.stop % self.config.block_size == 0\n", ""),
     ("sched/preemption.py", "order = running[::-1]", "order = running[:]"),
     ("config.py", "return ceil(", "return int("),
 ]
@@ -96,7 +103,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "tests" / "core").mkdir(parents=True)
     for name in ("__init__.py", "reference.py", "scenario_gen.py"):
         shutil.copy(ROOT / "tests" / name, root / "tests" / name)
-    for name in ("__init__", "compare", "memory_runner", "mutant_check"):
+    for name in ("__init__", "compare", "memory_runner", "ahead_runner", "mutant_check"):
         shutil.copy(ROOT / "tests" / "core" / f"{name}.py", root / "tests" / "core")
     for name in ("test_differential", "test_hand_fixtures"):
         shutil.copy(ROOT / "tests" / "core" / f"{name}.py", root / "tests" / "core")

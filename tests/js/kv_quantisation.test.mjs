@@ -74,9 +74,9 @@ test("what is said of two texts depends on how close the choice was, and is no v
 });
 
 const rows = [
-  { name: "own", bytes: 100, perplexity: 20, kl: 0, kl_max: 0, top1: 1, diverges: { a: null } },
-  { name: 'four, "one"', bytes: 25, perplexity: 2000, kl: 2, kl_max: 9, top1: 0.2, diverges: { a: 3 } },
-  { name: "eight", bytes: 53, perplexity: 20.1, kl: 0.0002, kl_max: 0.1, top1: 0.99, diverges: {} },
+  { name: "own", bytes: 100, perplexity: 20, change: [0, 0], kl: 0, kl_max: 0, top1: 1, diverges: { a: null } },
+  { name: 'four, "one"', bytes: 25, perplexity: 2000, change: [4.6, 0.1], kl: 2, kl_max: 9, top1: 0.2, diverges: { a: 3 } },
+  { name: "eight", bytes: 53, perplexity: 20.1, change: [-0.001, 0.002], kl: 0.0002, kl_max: 0.1, top1: 0.99, diverges: {} },
 ];
 
 test("dots lie between the ends of their rows, in powers of ten where rows are far apart", () => {
@@ -93,7 +93,7 @@ test("dots lie between the ends of their rows, in powers of ten where rows are f
 test("the sheet of the table holds every row, and a name with quotes and commas stays one cell", () => {
   const lines = qualityCsv(rows, [{ id: "a" }]).trim().split("\r\n");
   assert.equal(lines.length, 4);
-  assert.equal(lines[0], "format,kv_bytes_per_token,perplexity,kl_nats,kl_max_nats,top1,diverges_a");
-  assert.equal(lines[2], '"four, ""one""",25,2000,2,9,0.2,3');
-  assert.equal(lines[3], '"eight",53,20.1,0.0002,0.1,0.99,');
+  assert.equal(lines[0], "format,kv_bytes_per_token,perplexity,nll_change_nats,nll_change_se,kl_nats,kl_max_nats,top1,diverges_a");
+  assert.equal(lines[2], '"four, ""one""",25,2000,4.6,0.1,2,9,0.2,3');
+  assert.equal(lines[3], '"eight",53,20.1,-0.001,0.002,0.0002,0.1,0.99,');
 });

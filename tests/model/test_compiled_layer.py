@@ -110,3 +110,47 @@ def test_a_run_is_verified_only_by_the_kernels_that_recorded_it(kernels, directo
     del run.header["source"]["kernels"]  # of runs before there were any
     with pytest.raises(UnsupportedError, match="torch kernels"):
         verify_tokens(run)
+
+
+@pytest.mark.parametrize(
+    "kv_dtype",
+    [
+        "int8_per_token_head",
+        "fp8",
+        {"format": "int4"},
+        {"format": "int8", "scale": "per_head_static", "calibration": "first_step"},
+        {"format": "int8", "layers": {"0": "model", "1": "int4"}},
+    ],
+    ids=str,
+)
+def test_quantised_blocks_are_written_and_read_as_by_torch(
+    kernels,  # noqa: F811
+    directory,
+    kv_dtype,
+    monkeypatch,
+):
+    """Both bfloat16, so near and not equal: a number in the middle of two codes goes either way.
+    That each kernel rounds and reads to the bit, `test_cpu_kernels` says."""
+    compiled = runner(directory, "bfloat16", kv_dtype=kv_dtype, measure_kv_error=True)
+    plain = without_kernels(
+        monkeypatch,
+        lambda: runner(directory, "bfloat16", kv_dtype=kv_dtype, measure_kv_error=True),
+    )
+    assert compiled.model.compiled and not plain.model.compiled
+    logits, errors_of = [], []
+    for model in (compiled, plain):
+        driver = Driver(model, seed=3)
+        first, second = driver.add(list(range(9, 60))), driver.add(list(range(100, 140)))
+        driver.step([(first, 30), (second, 1)])
+        driver.step([(second, 20), (first, 1)])
+        while first.num_computed_tokens < 50:
+            driver.step([(first, 1), (second, 1)])
+        driver.step([(first, 1)])
+        logits.append(driver.logits[first.id][0])
+        taken = model.take_kv_error()
+        errors_of.append({name: torch.tensor(sums) for name, sums in taken.items()})
+    scale = logits[1].abs().max().item()
+    assert errors([logits[0]], [logits[1]]) < 0.35 * scale
+    for name in ("key", "value"):
+        relative = [(of[name] / of[f"{name}_squares"]).sqrt() for of in errors_of]
+        assert torch.allclose(*relative, rtol=0.15, atol=2e-3), name

@@ -21,6 +21,12 @@ class Address:
     key: str
     names: tuple[str, ...]
 
+    @property
+    def came_by_link(self) -> bool:
+        """Whether the address asks for something that the page did not put there itself."""
+        asked = {name: st.query_params[name] for name in self.names if name in st.query_params}
+        return bool(asked) and asked != st.session_state.get(f"{self.key}.written")
+
     def arrived(self) -> dict[str, str] | None:
         """What the address asks for, if someone has just come by it; None if the page itself put
         it there, or stands somewhere and is asked for nothing."""

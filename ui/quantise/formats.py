@@ -21,7 +21,7 @@ CALIBRATIONS = {
     "first_step": "on the first step's tokens",
     "one": "not at all: scale 1",
 }
-APART = {"int8": "INT8", MODEL: "the model's own"}
+APART = {"int4": "INT4", "int8": "INT8", MODEL: "the model's own"}
 """What layers can be kept in that are not in the cache's format."""
 OWN = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 """The sizing library's names of what a model computes in."""

@@ -32,7 +32,8 @@ RECORDED = {
     "int8-tensor": "kv_int8_tensor",
     "int4": "kv_int4",
     "int4-tensor": "kv_int4_tensor",
-    "mix": "kv_int4_mix",
+    "inner": "kv_int8_inner4",
+    "outer": "kv_int8_outer4",
 }
 """Example (`place.EXAMPLES`) → the recorded run that shows it. All answer one prompt."""
 ANSWER = 64

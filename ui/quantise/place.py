@@ -62,10 +62,13 @@ EXAMPLES = {
     "int8-tensor": ("INT8, one fixed scale", Place(scale="per_tensor")),
     "int4": ("INT4, fine scales", Place(fmt="int4")),
     "int4-tensor": ("INT4, one fixed scale", Place(fmt="int4", scale="per_tensor")),
-    "mix": ("INT4, ten layers in INT8", Place(fmt="int4", apart="0-4,25-29")),
+    "inner": ("INT8, inner layers in INT4", Place(apart="10-19", to="int4")),
+    "outer": ("INT8, outer layers in INT4", Place(apart="0-4,25-29", to="int4")),
 }
 """Name → title and place: where the controls can be set at one stroke."""
 
+OTHER = {"int4": "int8"}
+"""What layers apart are kept in at first, if not in INT4."""
 NAMES = ("fmt", "scale", "cal", "apart", "to", "own")
 _FIELD = {"own": "prompt"}
 _CHOICES = {
@@ -113,12 +116,12 @@ def read(params: Mapping[str, str]) -> tuple[Place, str | None]:
 
 def _whole(place: Place) -> Place:
     """Without what has no meaning: a calibration of scales that are not fixed, layers apart in the
-    format of all, INT8 for a layer where INT8 or FP8 is the rule."""
+    format of all the others."""
     if place.scale == PER_TOKEN_HEAD:
         place = replace(place, cal=DEFAULT.cal)
-    if place.fmt != "int4" and place.to == "int8" and place.apart:
-        place = replace(place, to="model")
-    return replace(place, to=DEFAULT.to) if not place.apart else place
+    if not place.apart:
+        return replace(place, to=DEFAULT.to)
+    return replace(place, to=OTHER.get(place.fmt, "int4")) if place.to == place.fmt else place
 
 
 def taken(place: Place, sent: object) -> Place:

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.errors import KVScopeError, RunError
 from core.trace import kv_quality
-from core.trace.kv_quality import Quality
+from core.trace.kv_quality import Quality, Row
 from ui.lesson import Lesson
 from ui.paths import runs_dir
 from ui.quantise import formats, place
@@ -68,6 +68,7 @@ def data(found: Quality, words: Lesson, here: Place, *, present: bool) -> Json:
             "name": row.name,
             "bytes": row.kv_bytes_per_token,
             "perplexity": row.perplexity,
+            "change": row.nll_change,
             "kl": row.kl,
             "kl_max": row.kl_max,
             "top1": row.top1,
@@ -91,6 +92,26 @@ def _about(found: Quality, words: Lesson) -> str:
     count = len(found.prompts)
     prompts = f"{count} prompts" if count > 1 else "one prompt"
     return words["quality"].format(tokens=f"{found.tokens:,}", prompts=prompts)
+
+
+def facts(found: Quality, words: Lesson) -> str:
+    """What the rows say of four bits, as Markdown; "" for a measurement without those rows."""
+    by = {there: row for row in found.rows if (there := place_of(row.kv_dtype)) is not None}
+
+    def of(name: str) -> Row | None:
+        return by.get(place.EXAMPLES[name][1])
+
+    out = []
+    coarse, fine = of("int4-tensor"), of("int4")
+    if coarse is not None and fine is not None:
+        read = {"own": found.own, "coarse": coarse, "fine": fine}
+        said = {name: f"{row.perplexity:,.1f}" for name, row in read.items()}
+        out.append(words["fact-four"].format(**said))
+    inner, outer = of("inner"), of("outer")
+    if inner is not None and outer is not None:
+        said = {name: f"{row.kl:.2g}" for name, row in (("inner", inner), ("outer", outer))}
+        out.append(words["fact-mix"].format(size=f"{inner.kv_bytes_per_token:,}", **said))
+    return "\n\n".join(out)
 
 
 def charts(found: Quality, words: Lesson, *, present: bool) -> list[Json]:
@@ -134,6 +155,27 @@ def charts(found: Quality, words: Lesson, *, present: bool) -> list[Json]:
             }
         )
     return out
+
+
+def by_layer(found: Quality, words: Lesson, *, present: bool) -> Json | None:
+    """INT4 in one layer alone, for `series`; None where it was not measured."""
+    if not found.by_layer:
+        return None
+    return {
+        "title": words["by-layer"],
+        "unit": "10⁻³ nats",
+        "x": {"label": "layer", "last": len(found.by_layer) - 1},
+        "lines": [
+            {
+                "name": "KL",
+                "values": [float(f"{1000 * max(0.0, kl):.4g}") for kl in found.by_layer],
+                "style": "a",
+            }
+        ],
+        "label": found.label,
+        "present": present,
+        "small": True,
+    }
 
 
 _SHORT = {

@@ -9,9 +9,11 @@ import streamlit as st
 from core.errors import KVScopeError
 from ui.components.kv_quantisation import kv_quality
 from ui.components.lesson_chart import lesson_chart
+from ui.components.series import series
 from ui.kit import states, text
 from ui.lesson import Lesson
 from ui.quantise import bench, quality
+from ui.reading.document import under_title
 
 
 @st.fragment
@@ -31,7 +33,11 @@ def draw(words: Lesson, *, present: bool) -> None:
             bench.go(replace(to, prompt=bench.now().prompt))
             st.rerun(scope="app")
     if not present:
-        text.draw(words["quality-link"])
+        with st.container(key="kv-kq-facts"):
+            text.draw(f"{quality.facts(found, words)}\n\n{words['quality-link']}")
+    layers = quality.by_layer(found, words, present=present)
+    if layers is not None:
+        series(layers, key="kq.layers")
     if found.outlier_at is not None:
         _outlier(words, found, present=present)
 
@@ -39,7 +45,8 @@ def draw(words: Lesson, *, present: bool) -> None:
 def _outlier(words: Lesson, found: quality.Quality, *, present: bool) -> None:
     layer, head = found.outlier_at or (0, 0)
     if not present:
-        text.draw(words["outlier"].format(layer=layer, head=head))
+        with st.container(key="kv-kq-outlier"):
+            text.draw(under_title(words["outlier"].format(layer=layer, head=head)))
     for column, (index, chart) in zip(
         st.columns(2, gap="medium"),
         enumerate(quality.charts(found, words, present=present)),

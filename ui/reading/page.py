@@ -20,6 +20,8 @@ from ui.reading import charts, document, run_card, values, way
 
 _SOURCES = re.compile(r"\bsources?\b|\bof the texts\b")
 PRESENT_KEY, READ_KEY = "kv-reading-present", "kv-reading"
+ADDRESS = Address("reading", ("at",))
+"""The part of the text that the address names."""
 
 
 def draw(name: str) -> None:
@@ -52,7 +54,7 @@ def body(name: str) -> None:
 
 def _place(name: str, words: Lesson) -> tuple[str | None, str | None]:
     """The part that the address asks for, and a sentence where it asks in vain."""
-    address, kept = Address("reading", ("at",)), f"reading.{name}.at"
+    address, kept = ADDRESS, f"reading.{name}.at"
     asked = address.arrived()
     if asked is None:
         return st.session_state.get(kept), None
@@ -75,7 +77,7 @@ def _body(name: str, at: str | None, *, present: bool) -> None:
         part = st.session_state[key].at
         if isinstance(part, str) and part in names:
             st.session_state[f"reading.{name}.at"] = part
-            Address("reading", ("at",)).write({"at": part})
+            ADDRESS.write({"at": part})
 
     with st.container(key="kv-sheet"):
         with st.container(key="kv-toc"):

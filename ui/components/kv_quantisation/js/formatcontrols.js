@@ -17,7 +17,8 @@ export class FormatControls extends Controls {
     const { place } = data;
     for (const name of ["fmt", "scale", "cal", "to"]) this[name].value = place[name];
     this.cal.parentElement.hidden = place.scale === "per_token_head";
-    this.to.parentElement.hidden = !place.apart || place.fmt !== "int4";
+    this.to.parentElement.hidden = !place.apart;
+    for (const option of this.to.options) option.disabled = option.value === place.fmt;
     this.apart.value = this.apart.defaultValue = place.apart;
     if (this.shown !== place.prompt) this.prompt.value = this.prompt.defaultValue = this.shown = place.prompt;
     this.count();

@@ -14,6 +14,8 @@ export function along(value, low, high, log) {
 
 export const plain = (v) => (v === 0 ? "0" : v < 0.001 ? v.toExponential(1).replace("e-", "·10⁻").replace(/⁻(\d+)$/, (_, d) => `⁻${[...d].map((x) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[x]).join("")}`) : v >= 1000 ? num(Math.round(v)) : String(Number(v.toPrecision(3))));
 
+const signed = (v) => (v < 0 ? `−${-v}` : `+${v}`);
+
 // The columns with dots: their ends are those of the rows.
 export function scalesOf(rows) {
   const of = (name) => rows.map((row) => row[name]);
@@ -26,9 +28,9 @@ export function scalesOf(rows) {
 }
 
 export function qualityCsv(rows, prompts) {
-  const head = ["format", "kv_bytes_per_token", "perplexity", "kl_nats", "kl_max_nats", "top1", ...prompts.map((p) => `diverges_${p.id}`)];
+  const head = ["format", "kv_bytes_per_token", "perplexity", "nll_change_nats", "nll_change_se", "kl_nats", "kl_max_nats", "top1", ...prompts.map((p) => `diverges_${p.id}`)];
   const quoted = (s) => `"${String(s).replaceAll('"', '""')}"`;
-  const lines = rows.map((r) => [quoted(r.name), r.bytes, r.perplexity, r.kl, r.kl_max, r.top1, ...prompts.map((p) => r.diverges[p.id] ?? "")].join(","));
+  const lines = rows.map((r) => [quoted(r.name), r.bytes, r.perplexity, ...r.change, r.kl, r.kl_max, r.top1, ...prompts.map((p) => r.diverges[p.id] ?? "")].join(","));
   return `${[head.join(","), ...lines].join("\r\n")}\r\n`;
 }
 
@@ -95,7 +97,7 @@ export class QualityTable {
       const cell = (label, ...kids) => Object.assign(el("td", "", ...kids), { title: label });
       const parts = [
         cell(names[1], this.bar(row.bytes / most), el("b", "n", num(row.bytes))),
-        cell(names[2], this.dot(along(row.perplexity, scales.perplexity.low, scales.perplexity.high, true)), el("b", "n", plain(row.perplexity))),
+        cell(`Mean negative log-likelihood ${signed(row.change[0])} ± ${row.change[1]} nats a token`, this.dot(along(row.perplexity, scales.perplexity.low, scales.perplexity.high, true)), el("b", "n", plain(row.perplexity))),
         cell(names[3], this.dot(along(row.kl, scales.kl.low, scales.kl.high, true), i === 0), el("b", "n", i === 0 ? "–" : plain(Math.max(0, row.kl)))),
         cell(names[4], this.dot(along(row.top1, scales.top1.low, 1, false)), el("b", "n", `${(100 * row.top1).toFixed(1)} %`)),
         ...(prompts.length ? [cell(names[5], el("span", "n firsts", ...this.firsts(row, i)))] : []),

@@ -97,7 +97,8 @@ export class State {
         const seq = new Sequence(id, known.request, this.prompts[known.request] ?? []);
         seq.outputs = (state.outputs[id] ?? []).slice();
         seq.computed = known.num_computed_tokens;
-        seq.status = state.running.includes(id) ? "running" : "waiting";
+        if (known.ended) seq.status = state.running.includes(id) ? "held" : "ended";
+        else seq.status = state.running.includes(id) ? "running" : "waiting";
         this.seqs.set(id, seq);
         if (id !== entry) stoodFor.add(id);
       }

@@ -1,0 +1,66 @@
+"""The live engine with asynchronous scheduling: the same promises to its readers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.scenario import RequestSpec
+from core.server.host import EngineHost
+from core.server.limits import Limits
+from core.server.outbox import Outbox
+from core.server.settings import ServeSettings
+from core.simulate import verify_states
+from tests.server import test_host as sync
+from tests.server.test_host import as_file, read
+
+
+@pytest.fixture(
+    params=[{"prefix_cache": "hash", "num_blocks": 14, "policy": "priority"}, {}], ids=str
+)
+def host(request: pytest.FixtureRequest, tiny_dir: Path) -> Any:
+    engine = {"block_size": 4, "num_blocks": 24, "max_num_seqs": 4, "max_model_len": 48}
+    settings = ServeSettings.make(
+        str(tiny_dir),
+        {**engine, **request.param, "async_scheduling": True},
+        dtype="float32",
+        device="cpu",
+        threads=1,
+        debug=True,
+    )
+    failed = threading.Event()
+    host = EngineHost(settings, Limits(max_live=40), failed.set)
+    host.start()
+    end = time.monotonic() + 20
+    while host.state() == "starting":
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    yield host
+    assert host.problem is None and not failed.is_set()
+    host.stop()
+
+
+def test_every_readers_run_reduces(host: EngineHost) -> None:
+    sync.test_every_readers_run_reduces_and_tells_nothing_of_others(host)
+
+
+def test_a_scenario_interrupts_and_nothing_is_lost(host: EngineHost) -> None:
+    sync.test_a_scenario_has_a_pool_of_its_own_and_the_live_one_is_as_before(host)
+
+
+def test_the_last_token_comes_without_another_request(host: EngineHost) -> None:
+    """Nothing waits for a step that nobody would make."""
+    box = Outbox(1000)
+    host.submit_live(
+        RequestSpec(id="A", prompt_tokens=(5, 6, 7), max_tokens=5, ignore_eos=True), box
+    ).result(20)
+    builder = read(host, box)
+    run = as_file(builder)
+    verify_states(run)
+    assert builder.end is not None and builder.end["end"] == "finished"
+    sampled = [e for r in run.steps for e in r["events"] if e["type"] == "token_sampled"]
+    assert len(sampled) == 5 and run.steps[-1]["usage"]["in_use"] == 0
