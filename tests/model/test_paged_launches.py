@@ -1,5 +1,5 @@
-"""What the engine would launch on a GPU: each kernel's arguments, and what the compiler makes of them
-for an H100.
+"""What the engine would launch on a GPU: each kernel's arguments, and what the compiler makes of
+them for an H100.
 
 The model has the default one's layer. Its kernels are not run here: what comes out means nothing,
 and only that they are asked for, and with which arguments, is looked at.
@@ -111,17 +111,34 @@ def test_a_layer_s_launches_are_as_few_as_may_be(directory, launches):
     assert prefill == (1, 9, 1)  # one chunk, in one tile, of each head
 
 
+@pytest.mark.parametrize("kv_dtype", ["model", "fp8"])
+def test_what_chunks_of_any_size_need_is_compiled_ahead(directory, launches, kv_dtype):
+    runner = paged_runner(directory, "triton", dtype="bfloat16", max_model_len=2048)
+    runner.bind(200, 16, kv_dtype=kv_dtype)
+    launches.clear()
+    runner._paged.compile(runner.store)
+    assert not any(layer.view(torch.uint8).any() for layer in runner.store.blocks)
+    ahead = {kind(launch) for launch in launches if launch.kernel.__name__ == "prefill_kernel"}
+    assert len(ahead) == (4 if kv_dtype == "model" else 3)  # of 16 rows, 32, 64, and 128 at most
+    for count in (2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 700):
+        for launch in launched(directory, launches, kv_dtype, [(0, count), (3, 1)]):
+            assert launch.kernel.__name__ != "prefill_kernel" or kind(launch) in ahead
+
+
+def kind(launch):
+    """What a kernel is compiled for."""
+    constants = {p.name for p in launch.kernel.params if p.is_constexpr}
+    chosen = {name: launch.arguments[name] for name in sorted(constants)}
+    return launch.kernel.__name__, str(chosen)
+
+
 @pytest.mark.parametrize("kv_dtype", ["model", "int8_per_token_head"])
 def test_they_compile_and_fit_the_chip(directory, launches, kv_dtype, monkeypatch):
     made = launched(directory, launches, kv_dtype, STEPS["a chunk beside decodes"])
     monkeypatch.undo()
     from kernels.gpu.compile import compile_launch
 
-    different = {}
-    for launch in made:
-        constants = {p.name for p in launch.kernel.params if p.is_constexpr}
-        chosen = {name: launch.arguments[name] for name in sorted(constants)}
-        different[launch.kernel.__name__, str(chosen)] = launch
+    different = {kind(launch): launch for launch in made}
     assert len(different) == (7 if kv_dtype == "model" else 8)
     for launch in different.values():
         compiled = compile_launch(launch, 90)

@@ -343,6 +343,18 @@ def test_capturing_writes_nothing_into_the_pool(directory):
     assert not any(layer.any() for layer in runner.store.blocks)
 
 
+@pytest.mark.parametrize("kv_dtype", ["model", *FORMATS], ids=str)
+def test_compiling_ahead_changes_no_pool(directory, kv_dtype):
+    runner = paged_runner(directory)
+    for more in ({}, {"measure_kv_error": True}):
+        runner.bind(16, 4, kv_dtype=kv_dtype, **more)
+        scales = [None if one is None else one.scale.clone() for one in runner.store.scales]
+        runner._paged.compile(runner.store)
+        assert not any(layer.view(torch.uint8).any() for layer in runner.store.blocks)
+        for one, before in zip(runner.store.scales, scales, strict=True):
+            assert one is None or torch.equal(one.scale, before)
+
+
 def test_of_a_graph_only_the_whole_time_is_told(directory):
     runner = paged_runner(directory, capture=ReRun())
     driver = Driver(runner)
