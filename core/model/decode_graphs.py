@@ -92,10 +92,13 @@ class DecodeGraphs:
         hidden_size = model.config.hidden_size
         self._hidden = torch.zeros(max(sizes), hidden_size, dtype=torch.float32, device=device)
         self._graphs: dict[int, _Graph] = {}
+        # One step at a time: all graphs read their inputs from the same memory.
+        largest = StepShape(max(sizes), max(sizes), max(sizes), 0, width)
+        shared = torch.zeros(largest.size, dtype=torch.int64, device=device)
         # The largest first: what it takes, the others find in the memory that they share.
         for size in sorted(sizes, reverse=True):
             shape = StepShape(size, size, size, 0, width)
-            buffer = torch.zeros(shape.size, dtype=torch.int64, device=device)
+            buffer = shared[: shape.size].zero_()
             shape.parts(buffer)[2].fill_(-1)
             inputs = inputs_in(buffer, shape, keys_per_split)
 

@@ -15,18 +15,13 @@ graphs       memory of the decode graphs, which are captured when the pool is th
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
-from core.config import EngineConfig
 from core.model.errors import MemoryBudgetError, ModelError
-from core.request import Request, Sequence
-from core.runner import ScheduledSequence, StepBatch
-from core.scenario import RequestSpec
 
 GRAPH_BYTES = 4 << 20
 """Kept free for each graph beside its activations. An estimate: no GPU has measured it."""
@@ -151,35 +146,6 @@ def measure(
         activations=max(of_prompts, of_decodes),
         graphs=num_graphs * GRAPH_BYTES + of_decodes if num_graphs else 0,
     )
-
-
-def prompt_step(config: EngineConfig, max_model_len: int) -> StepBatch:
-    """A step of `max_num_batched_tokens` prompt tokens of as many sequences as may run, each of
-    which samples. All blocks are block 0: what is computed means nothing."""
-    num = min(config.max_num_seqs, config.max_num_batched_tokens)
-    share, more = divmod(config.max_num_batched_tokens, num)
-    lengths = [min(max_model_len, share + (i < more)) for i in range(num)]
-    return _batch([(0, length) for length in lengths], config)
-
-
-def decode_step(config: EngineConfig, max_model_len: int) -> StepBatch:
-    """A step of `max_num_seqs` decodes of the longest contexts, each of which samples."""
-    num = min(config.max_num_seqs, config.max_num_batched_tokens)
-    return _batch([(max_model_len - 1, max_model_len)] * num, config)
-
-
-def _batch(spans: list[tuple[int, int]], config: EngineConfig) -> StepBatch:
-    """Sequences that compute positions start … stop − 1 each, of tokens and blocks 0."""
-    longest = max(stop for _, stop in spans)
-    tokens, blocks = array("q", bytes(8 * longest)), [0] * config.blocks_for(longest)
-    # top_p: of all ways to choose a token the one that takes the most memory.
-    spec = RequestSpec(id="measured", prompt_tokens=(0,), temperature=1.0, top_p=0.9)
-    scheduled = []
-    for order, (start, stop) in enumerate(spans):
-        seq = Sequence(Request(spec, array("q", [0]), order), 0, 1)
-        seq.tokens, seq.block_table = tokens, blocks  # nobody changes them
-        scheduled.append(ScheduledSequence(seq, stop - start, 1, start=start))
-    return StepBatch(0, scheduled, [])
 
 
 def _peak_of(memory: DeviceMemory, step: Callable[[], None]) -> int:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from core.config import EngineConfig
 from core.model.errors import MemoryBudgetError, ModelError
-from core.model.gpu_memory import CudaMemory, DeviceMemory, decode_step, measure, prompt_step
+from core.model.gpu_memory import CudaMemory, DeviceMemory, measure
+from core.model.made_up_steps import decode_step, prompt_step
 from core.model.model_runner import ModelRunner
 from core.model.paged_steps import PagedOptions
 from core.runner import StepBatch

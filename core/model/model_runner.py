@@ -135,8 +135,11 @@ class ModelRunner:
 
     def capture_graphs(self) -> None:
         """Capture decode steps as CUDA graphs, where there are any (`PagedOptions`): for this pool,
-        and for those that are bound later. Seconds of work, for whoever serves or measures."""
+        and for those that are bound later. What chunks of prompts need is compiled, too. Seconds of
+        work, for whoever serves or measures."""
         if self._paged is not None:
+            if self.device.type == "cuda":
+                self._paged.compile(self._pool)
             self._paged.capture(self._pool)
             if self._paged.captures:
                 self._source["decode_graphs"] = True

@@ -9,6 +9,7 @@ import torch
 
 from core.model.decode_graphs import Capture, CudaCapture, DecodeGraphs, captured_sizes
 from core.model.kv_store import KVStore
+from core.model.made_up_steps import made_up_step
 from core.model.paged_inputs import (
     PagedInputs,
     PagedStep,
@@ -17,11 +18,14 @@ from core.model.paged_inputs import (
     keys_per_split,
 )
 from core.model.paged_model import PagedLlama
-from core.model.step_clock import StepClock
+from core.model.step_clock import NoClock, StepClock
 from core.runner import ScheduledSequence
 from core.sampling.staging import to_device
 from kernels.copy_blocks import copy_blocks
 from kernels.dispatch import Backend
+
+_CHUNKS = (16, 32, 64, 128)
+"""Queries of a tile of prefill attention, from the least to the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,19 @@ class PagedSteps:
     def unbind(self) -> None:
         """Let go of the pool, which graphs hold too."""
         self._graphs = self._waiting = None
+
+    @torch.inference_mode()
+    def compile(self, store: KVStore) -> None:
+        """Compute chunks of all sizes that have kernels of their own, beside a decode, so that none
+        is compiled when a request comes. Nothing is written into the pool."""
+        if store.measures_error or _has_pending_scales(store):
+            return  # what is stored nowhere would be measured, or decide the scales
+        for count in _CHUNKS:
+            batch = made_up_step([(0, count), (0, 1)], store.block_size)
+            step = PagedStep.of(batch.scheduled, store.block_size)
+            inputs = eager_inputs(step, self._windows, self._device, self._keys_per_split)
+            inputs.slot_mapping.fill_(-1)
+            self._model.forward(inputs, store, NoClock())
 
     def copy(self, store: KVStore, copies: Seq[tuple[int, int]]) -> None:
         """`KVStore.copy`, one kernel for all copies of a layer instead of one for each."""

@@ -63,7 +63,7 @@ class Tape:
     def __call__(self, work):
         work()
         tape = []
-        with _Recorder(tape), _opaque_kernels(tape):
+        with recorded(tape):
             work()
         number = len(self.replays)
         self.replays.append(0)
@@ -85,6 +85,13 @@ class _Recorder(TorchDispatchMode):
         out = operation(*args, **(kwargs or {}))
         self._tape.append((operation, args, kwargs or {}, out))
         return out
+
+
+@contextmanager
+def recorded(tape):
+    """Operations on tensors are noted meanwhile; a kernel of a layer is one of them."""
+    with _Recorder(tape), _opaque_kernels(tape):
+        yield
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import random
 import re
 
 import pytest
+from paged_checks import Tape, paged_runner, tiny_model
 
 from core.engine import Engine
 from core.llm import LLM
@@ -228,3 +229,14 @@ def test_a_recorded_run_is_the_models_own(tiny_dir):
     verify_tokens(run)
     assert run.header["scenario"]["engine"]["async_scheduling"] is True
     assert all("work" in r for r in run.steps[1:-1] if r["timing"]["forward_us"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("graphs", [False, True])
+def test_every_request_gets_the_same_by_the_kernels_for_gpus(tmp_path, seed, graphs):
+    """Late tokens are put into the inputs of a graph, too."""
+    directory = tiny_model(["llama-biases", "mistral-window"][seed % 2], tmp_path)
+    capture = Tape() if graphs else None
+    runner = paged_runner(directory, capture=capture, max_num_seqs=5)
+    test_every_request_gets_the_same(runner, seed)
+    assert capture is None or sum(capture.replays) > 5

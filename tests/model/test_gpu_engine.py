@@ -13,7 +13,9 @@ import pytest
 import torch
 from model_driver import Driver
 from paged_checks import (
+    BLOCK_SIZE,
     NAMES,
+    NUM_BLOCKS,
     PROMPTS,
     assert_near,
     compare,
@@ -67,6 +69,13 @@ def test_tokens_by_graphs_are_those_of_the_cpu(plain_and_paged):
     runner = on_gpu(directory)
     assert runner.graph_sizes == [1, 2, 4, 6] and runner.source["decode_graphs"]
     compare(journeys(runner), plain, tolerance=1e-3)
+
+
+def test_without_triton_torch_s_path_runs_there(directory, monkeypatch):
+    monkeypatch.setenv("KV_SCOPE_TRITON", "0")
+    runner = ModelRunner(directory, "float32", "cuda", NUM_BLOCKS, BLOCK_SIZE)
+    assert runner.source["kernels"] == "torch (KV_SCOPE_TRITON=0)"
+    compare(journeys(runner), journeys(plain_runner(directory)), tolerance=1e-3)
 
 
 @pytest.mark.parametrize("eager", [True, False])

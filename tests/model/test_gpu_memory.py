@@ -11,8 +11,9 @@ from core.config import EngineConfig
 from core.errors import KVScopeError, ScenarioError
 from core.llm import LLM
 from core.model.errors import MemoryBudgetError, ModelError
-from core.model.gpu_memory import GRAPH_BYTES, MemoryPlan, decode_step, measure, prompt_step
+from core.model.gpu_memory import GRAPH_BYTES, MemoryPlan, measure
 from core.model.load_runner import fit_pool
+from core.model.made_up_steps import decode_step, prompt_step
 from core.model.step_inputs import build_step_inputs
 
 GB = 10**9

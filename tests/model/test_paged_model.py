@@ -33,6 +33,7 @@ from paged_checks import (
 from core.model.decode_graphs import captured_sizes
 from core.model.paged_inputs import PagedStep, StepShape, keys_per_split, padded_width
 from core.runner import ScheduledSequence, StepBatch
+from core.sampling import filters
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -342,6 +343,18 @@ def test_capturing_writes_nothing_into_the_pool(directory):
     assert not any(layer.any() for layer in runner.store.blocks)
 
 
+@pytest.mark.parametrize("kv_dtype", ["model", *FORMATS], ids=str)
+def test_compiling_ahead_changes_no_pool(directory, kv_dtype):
+    runner = paged_runner(directory)
+    for more in ({}, {"measure_kv_error": True}):
+        runner.bind(16, 4, kv_dtype=kv_dtype, **more)
+        scales = [None if one is None else one.scale.clone() for one in runner.store.scales]
+        runner._paged.compile(runner.store)
+        assert not any(layer.view(torch.uint8).any() for layer in runner.store.blocks)
+        for one, before in zip(runner.store.scales, scales, strict=True):
+            assert one is None or torch.equal(one.scale, before)
+
+
 def test_of_a_graph_only_the_whole_time_is_told(directory):
     runner = paged_runner(directory, capture=ReRun())
     driver = Driver(runner)
@@ -353,6 +366,37 @@ def test_of_a_graph_only_the_whole_time_is_told(directory):
     driver.step([(seq, 1)])
     assert runner.step_timing.keys() == {"forward_us", "sample_us"}
     assert min(runner.step_timing.values()) > 0
+
+
+# ---- nothing waits -------------------------------------------------------------------------------
+
+WAITS = ("_local_scalar_dense", "nonzero", "item", "masked_select", "unique")
+"""Operations that bring numbers to the processor, which waits for the device then."""
+
+
+@pytest.mark.parametrize("kind", ["eager", "graphs"])
+def test_no_launch_looks_at_numbers_of_the_device(directory, kind, monkeypatch):
+    monkeypatch.setattr(filters, "_nucleus", filters._sorted_nucleus)  # as on a GPU
+    runner = paged_runner(directory, capture=ReRun() if kind == "graphs" else None)
+    driver = Driver(runner)
+    settings = [{}, {"temperature": 1.0, "seed": 3}, {"temperature": 0.5}]
+    first, second, third = (driver.add(p, **s) for p, s in zip(PROMPTS[:3], settings, strict=True))
+    for seq, more in ((second, {"top_k": 9, "top_p": 0.9}), (third, {"repetition_penalty": 1.3})):
+        seq.request.spec = dataclasses.replace(seq.request.spec, **more)
+    driver.step([(first, 9), (second, 3), (third, 16)])
+    tape = []
+    launch = runner.launch
+
+    def watched(batch):
+        with paged_checks.recorded(tape):
+            return launch(batch)
+
+    monkeypatch.setattr(runner, "launch", watched)
+    driver.step([(first, 9), (second, 1), (third, 1)])  # a chunk among decodes
+    driver.step([(second, 1), (third, 1)])
+    names = {str(operation) for operation, *_ in tape}
+    assert any("searchsorted" in name for name in names)
+    assert not [name for name in names if any(word in name for word in WAITS)]
 
 
 # ---- a step is launched before the one before it is collected ------------------------------------

@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sampling_reference import chi_square, naive_distribution
 
+from core.sampling import filters
 from core.sampling.filters import keep_top_k, keep_top_p
 from core.sampling.sampler import SampleSpec, probabilities, sample
 
@@ -256,3 +257,15 @@ def test_extreme_penalties_stay_numbers(penalty):
     p = probabilities(logits, [spec(**one)])
     assert torch.isfinite(p).all() and p.sum() > 0
     assert sample(logits, [spec(temperature=0.0, **one)]) == [1 if penalty > 1 else 0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whole_rows_in_order_give_the_same_nucleus(seed):
+    """What a GPU does, which is not asked how much there is to sort."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(40, 3000, generator=generator, dtype=torch.float64)
+    logits *= torch.logspace(-1, 1.5, 40, dtype=torch.float64)[:, None]
+    logits[::3] = logits[::3].round()  # many that are equal
+    p = torch.softmax(logits, -1)
+    top_p = torch.rand(40, 1, generator=generator, dtype=torch.float64)
+    assert torch.equal(filters._sorted_nucleus(p, top_p), filters._nucleus(p, top_p))
