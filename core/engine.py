@@ -24,11 +24,12 @@ from core.intake import make_requests
 from core.kv.choose import make_kv_manager
 from core.report import result_of, snapshot, unfinished_sequences
 from core.request import Request, Sequence
-from core.runner import Runner, StepBatch, StepOutput
+from core.runner import Runner
 from core.scenario import RequestSpec, Scenario
 from core.sched.admission import reject
 from core.sched.ahead import must_drain
 from core.sched.scheduler import Scheduler
+from core.steps import Steps, TakenIn
 from core.trace.recorder import Recorder
 from core.trace.reducer import Reducer
 from core.trace.run import Run, make_header
@@ -44,31 +45,6 @@ class EngineFailedError(KVScopeError):
 
 class StateMismatchError(AssertionError):
     """The events of a step do not lead to the engine's own state: an error of the engine."""
-
-
-@dataclasses.dataclass(slots=True)
-class _TakenIn:
-    """What the engine has waited for and taken in during one of its steps.
-
-    grown: the sequences that got a token. waited: seconds spent in the runner. timing, work: of the
-    steps taken in; two only where all of the second one's tokens were late.
-    """
-
-    grown: list[Sequence] = dataclasses.field(default_factory=list)
-    waited: float = 0.0
-    timing: dict[str, float] = dataclasses.field(default_factory=dict)
-    work: dict[str, int] = dataclasses.field(default_factory=dict)
-    candidates: dict[str, list[list[Any]]] = dataclasses.field(default_factory=dict)
-
-    def add(self, batch: StepBatch, output: StepOutput, runner: Runner) -> None:
-        """Note what a step took and gave, before it is taken in."""
-        for part, us in runner.step_timing.items():
-            self.timing[part] = self.timing.get(part, 0.0) + us
-        for part, amount in (runner.step_work or {}).items():
-            self.work[part] = self.work.get(part, 0) + amount
-        for item, candidates in zip(batch.scheduled, output.candidates, strict=False):
-            if candidates and not item.seq.finished:
-                self.candidates[item.seq.id] = [list(candidate) for candidate in candidates]
 
 
 class Engine:
@@ -106,8 +82,7 @@ class Engine:
         self._idle_steps = 0
         self._to_arrive: list[Request] = []  # the next one last
         self._to_cancel: dict[int, list[Request]] = {}
-        self._in_flight: tuple[StepBatch, Any] | None = None  # and what the runner calls it
-        self._taken = _TakenIn()
+        self._steps = Steps(self.scheduler, runner)
         self._shadow = Reducer(self._header()) if trace and debug else None
         self._expect(make_requests(scenario.requests, 0, self.config, runner))
 
@@ -192,7 +167,7 @@ class Engine:
             self._to_arrive
             or self.scheduler.running
             or len(self.scheduler.waiting)
-            or self._in_flight
+            or self._steps.in_flight
         )
 
     def step(self) -> list[Sequence]:
@@ -213,18 +188,18 @@ class Engine:
         k = self.num_steps
         started = perf_counter()
         self.kv.step = k
-        self._taken = taken = _TakenIn()
+        steps = self._steps
+        steps.taken = taken = TakenIn()
         if self.config.async_scheduling:
-            batch = self._step_ahead(k)
+            arriving = takewhile(lambda r: r.spec.arrive_step == k, reversed(self._to_arrive))
+            if must_drain(arriving, self.scheduler.ran_short, self.config):
+                steps.drain()
+        self._cancels_and_arrivals(k)
+        batch = self.scheduler.schedule(k, steps.in_flight)
+        if self.config.async_scheduling:
+            steps.go_ahead(batch)
         else:
-            self._cancels_and_arrivals(k)
-            batch = self.scheduler.schedule(k)
-            if batch.scheduled:
-                waited = perf_counter()
-                output = self.runner.execute(batch)
-                self._take_in(batch, output, waited)
-            else:
-                self.scheduler.update(batch, StepOutput([]), self.runner)
+            steps.compute(batch)
         self.num_steps = k + 1
         if self.recorder is not None:
             overhead = perf_counter() - started - taken.waited
@@ -234,43 +209,7 @@ class Engine:
         self._guard(bool(batch.scheduled or taken.timing))
         return taken.grown
 
-    def _step_ahead(self, k: int) -> StepBatch:
-        """Decide and launch step k, and only then wait for the one before it, if that can be."""
-        arriving = takewhile(lambda r: r.spec.arrive_step == k, reversed(self._to_arrive))
-        if self._in_flight and must_drain(arriving, self.scheduler.ran_short, self.config):
-            self._land()
-        self._cancels_and_arrivals(k)
-        before = self._in_flight
-        batch = self.scheduler.schedule(k, before[0] if before else None)
-        launching = perf_counter()
-        launched = (batch, self.runner.launch(batch)) if batch.scheduled else None
-        self._taken.waited += perf_counter() - launching
-        if before:
-            self._land()
-        elif not self._taken.timing:  # a static batch may have lost its last member all the same
-            self.scheduler.update(StepBatch(k, [], []), StepOutput([]), self.runner)
-        self._in_flight = launched
-        if launched and not (self.scheduler.num_running_seqs or len(self.scheduler.waiting)):
-            self._land()  # all its tokens are late: nothing goes on that could be decided meanwhile
-        return batch
-
-    def _land(self) -> None:
-        """Wait for the step in flight, and take in what it gives."""
-        assert self._in_flight is not None
-        batch, launched = self._in_flight
-        self._in_flight = None
-        waited = perf_counter()
-        output = self.runner.collect(launched)
-        self._take_in(batch, output, waited)
-
-    def _take_in(self, batch: StepBatch, output: StepOutput, waited_since: float) -> None:
-        """What a step gave becomes the state; what it took is noted for the record."""
-        taken = self._taken
-        taken.waited += perf_counter() - waited_since
-        taken.add(batch, output, self.runner)
-        taken.grown += self.scheduler.update(batch, output, self.runner)
-
-    def _record(self, recorder: Recorder, taken: _TakenIn, schedule_us: float) -> None:
+    def _record(self, recorder: Recorder, taken: TakenIn, schedule_us: float) -> None:
         """Close the step's record: what was measured and counted, and the state if it is kept."""
         timing = {"schedule_us": schedule_us}
         timing |= taken.timing or {"forward_us": 0.0, "sample_us": 0.0}
@@ -342,8 +281,8 @@ class Engine:
         held = {
             seq.request.id for seq in self.scheduler.running
         }  # a static batch's, ended ones too
-        if self._in_flight:  # and those whose blocks it still uses
-            held |= {item.seq.request.id for item in self._in_flight[0].scheduled}
+        if self._steps.in_flight is not None:  # and those whose blocks it still uses
+            held |= {item.seq.request.id for item in self._steps.in_flight.scheduled}
         ended = [
             r for r in self.requests if r.id not in held and (r.ended or self._was_rejected(r))
         ]

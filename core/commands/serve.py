@@ -43,6 +43,11 @@ def add(commands: Any) -> None:
     ):
         parser.add_argument(f"--{name}", type=positive, help=what)
     parser.add_argument("--prefix-cache", choices=["radix", "hash", "off"])
+    parser.add_argument(
+        "--async-scheduling",
+        action="store_true",
+        help="decide a step while the device computes the one before; for a GPU",
+    )
     parser.add_argument("--max-live", type=positive, default=64, help="live requests at once")
     parser.add_argument("--max-queued", type=positive, default=8, help="scenarios that may wait")
     parser.add_argument(
@@ -95,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
         if (value := getattr(args, name)) is not None
     }
     engine["kv_dtype"] = args.kv_dtype
+    engine["async_scheduling"] = args.async_scheduling
     settings = ServeSettings.make(
         args.model,
         engine,

@@ -18,7 +18,8 @@ that the scheduler decides).
 
 A run looks like any other, but a step's tokens stand in the record of the step after it, behind
 that step's schedule: record k has `scheduled` of step k, and `token_sampled`, `block_cached`,
-`finished` … of step k − 1. Its timing and work are those of what was waited for in it.
+`finished` … of step k − 1. Its timing, work and candidates are those of what was waited for in it.
+If nobody is left who could go on, the last step in flight is waited for at once.
 
 What is known ahead costs nothing: a sequence whose unknown token is its last one (`max_tokens`,
 `max_model_len`, the end of a script) is not scheduled again. A stop token, a stop string and a
@@ -34,7 +35,8 @@ differ: an ended sequence's place and blocks come free one step later, and a can
 token less.
 
 Whoever cannot go on without knowing sits out one step (`leaves_placeholder`, `sits_out`), and the
-others go on. Two things need a device that has nothing in flight (`must_drain`).
+others go on. A few things need a device that has nothing in flight (`must_drain`): then the step
+is taken in first, and its outcome stands before the schedule in the record.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class LiveEngine:
         for reader in self._readers.values():
             if reader.outbox.ended or reader.outbox.closed:  # given up: nobody waits for the rest
                 engine.cancel(reader.request)
-        for name in [n for n, reader in self._readers.items() if reader.request.ended]:
+        for name in [n for n, reader in self._readers.items() if _is_over(reader)]:
             reader = self._readers.pop(name)
             self._metrics.ended(name)
             reason = _end_reason(reader.request)
@@ -203,6 +203,13 @@ def _by_request(grown: list[Sequence]) -> dict[str, list[Sequence]]:
     for seq in grown:
         out.setdefault(seq.request.id, []).append(seq)
     return out
+
+
+def _is_over(reader: Reader) -> bool:
+    """Its request has ended. A reader of the run also sees the blocks come free that a step in
+    flight still uses (`core.sched.ahead`)."""
+    in_flight = any(seq.num_in_flight_tokens for seq in reader.request.sequences)
+    return reader.request.ended and (reader.tokens is not None or not in_flight)
 
 
 def _end_reason(request: Request) -> str:

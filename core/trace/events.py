@@ -8,6 +8,9 @@ Events suffice: applied in order to an empty state they give the engine's state 
 (see `core.trace.reducer`). They therefore carry ids and positions, never a rule: whoever applies
 them does not sort, search or choose.
 
+With asynchronous scheduling a step's outcome follows the schedule of the step after it, and the
+blocks of a sequence may be freed one step after it has finished (`core.sched.ahead`).
+
 How each one changes the state
 ------------------------------
 =================  ============================================================================

@@ -289,11 +289,14 @@ class _Reader:
 def _gives_place_after(event: Json, past_forward: bool) -> bool:
     """Whether an event changes who holds a place only from the next step on: it comes after the
     forward pass. A cancel and a preemption free the place at once, and a request that forks off a
-    running one has its place in the step in which it arrives.
+    running one has its place in the step in which it arrives. So it is with the outcome of a step
+    that was taken in before this one was decided (`core.sched.ahead`), before the schedule.
     """
     kind = event["type"]
+    if not past_forward:
+        return False
     if kind == "finished":
         return bool(event["reason"] != "cancelled")
     if kind == "blocks_freed":
         return bool(event["reason"] == "finished")
-    return kind in ("token_sampled", "pruned") or (kind == "forked" and past_forward)
+    return kind in ("token_sampled", "pruned", "forked")

@@ -149,12 +149,9 @@ class Reducer:
         for sequence, share in record["scheduled"].items():
             if sequence not in self.num_computed_tokens:
                 raise RunError(f"step {self.step}: unknown sequence {sequence!r} is scheduled")
-            self._after_computing(sequence, sum(share.values()))
+            for name in self._twins.get(sequence, [sequence]):
+                self.num_computed_tokens[name] = sum(share.values()) if self._kv_cache else 0
         self._twins.clear()
-
-    def _after_computing(self, sequence: str, num_computed_tokens: int) -> None:
-        for name in self._twins.pop(sequence, [sequence]):
-            self.num_computed_tokens[name] = num_computed_tokens if self._kv_cache else 0
 
     def usage(self) -> Json:
         """Blocks free (unmatchable), cached (matchable, idle) and in use."""
@@ -237,12 +234,11 @@ class Reducer:
 
     def _on_forked(self, event: Json) -> None:
         first, *twins = event["sequences"]
+        self.num_computed_tokens |= dict.fromkeys(twins, self.num_computed_tokens[first])
         if "position" in event:  # a request that arrives: the step has computed nothing yet
             place = event["position"]
-            self.num_computed_tokens |= dict.fromkeys(twins, self.num_computed_tokens[first])
         else:  # if the first one is computed in this very step, so are they
             place = self.running.index(first) + 1
-            self.num_computed_tokens |= dict.fromkeys(twins, self.num_computed_tokens[first])
             self._units.pop(first, None)
             self._twins.setdefault(first, [first]).extend(twins)
         self.running[place:place] = twins

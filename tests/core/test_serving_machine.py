@@ -33,6 +33,8 @@ ends = st.sampled_from([(), (), (7,), (0, 1)])
 class Serving(RuleBasedStateMachine):
     """One engine; sequences, queue and blocks are looked at after every step."""
 
+    asynchronous = False
+
     @initialize(
         cache=st.sampled_from(["radix", "hash", "off"]),
         eviction=st.sampled_from(["lru", "fifo", "lfu"]),
@@ -53,6 +55,7 @@ class Serving(RuleBasedStateMachine):
         engine["long_prefill_token_threshold"] = chunk
         engine["max_num_batched_tokens"] = 12
         engine["max_model_len"] = 24
+        engine["async_scheduling"] = self.asynchronous
         scenario = build(engine, [])
         whole = engine["prefix_cache"] == "radix" or kind == "contiguous"
         runner = BeamRunner(engine["block_size"], window, gives_back=not whole)

@@ -165,6 +165,28 @@ def test_a_quantised_cache_and_a_penalty_beside_others(tiny):
     assert any("kv_error" in record for record in run.steps)
 
 
+@pytest.mark.parametrize("name", ["llama-biases", "mistral-window", "qwen3-layer-types"])
+def test_on_the_gpu_s_path_by_twins_and_stand_ins_for_graphs(tmp_path, name):
+    """Its buffers are used again by each step: a step that is launched must not need them later."""
+    graphs = Tape()
+    runner = paged_runner(tiny_model(name, tmp_path), capture=graphs)
+    rng = random.Random(name)
+    scenario = {
+        "schema": "scenario/1",
+        "model": "tiny",
+        "engine": {
+            "num_blocks": 40,
+            "block_size": 4,
+            "max_num_seqs": 6,
+            "max_model_len": 48,
+            "prefix_cache": "hash",
+        },
+        "requests": [asked(rng, f"R{i}", list(range(100))) for i in range(7)],
+    }
+    assert_same(runner, scenario)
+    assert sum(graphs.replays) > 10
+
+
 @pytest.fixture
 def pair(tiny_dir):
     """The same engine without and with."""

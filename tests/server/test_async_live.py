@@ -52,6 +52,25 @@ def test_a_scenario_interrupts_and_nothing_is_lost(host: EngineHost) -> None:
     sync.test_a_scenario_has_a_pool_of_its_own_and_the_live_one_is_as_before(host)
 
 
+def test_a_reader_sees_its_blocks_come_free(host: EngineHost) -> None:
+    """Its first token stops it while its second one is computed, beside another that goes on."""
+    other, box = Outbox(1000), Outbox(1000)
+    long = RequestSpec(id="B", prompt_tokens=(9, 8, 7), max_tokens=40, ignore_eos=True)
+    host.submit_live(long, other).result(20)
+    stops = RequestSpec(
+        id="A", prompt_tokens=(5, 6, 7), max_tokens=9, stop_token_ids=tuple(range(1000))
+    )
+    host.submit_live(stops, box).result(20)
+    run = as_file(read(host, box))
+    events = [event for step in run.steps for event in step["events"]]
+    assert [e["reason"] for e in events if e["type"] == "finished" and e["request"] == "A"] == [
+        "stop_token"
+    ]
+    assert [e for e in events if e["type"] == "blocks_freed" and e["request"] == "A"]
+    assert run.steps[-1]["usage"]["in_use"] > 0, "the other one runs"
+    verify_states(run)
+
+
 def test_the_last_token_comes_without_another_request(host: EngineHost) -> None:
     """Nothing waits for a step that nobody would make."""
     box = Outbox(1000)
