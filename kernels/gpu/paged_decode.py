@@ -61,18 +61,13 @@ def split_kernel(
         for start in range(first // KEYS * KEYS, last, KEYS):
             positions = start + tl.arange(0, KEYS)
             in_view = (positions >= first) & (positions < last)
-            block = tl.load(
-                block_table + sequence * table_row + positions // BLOCK_SIZE, mask=in_view, other=0
-            ).to(tl.int64)
-            token = (positions % BLOCK_SIZE).to(tl.int64)
             largest, total, out = attend(
                 q, key + kv_head * key_head, value + kv_head * value_head,
                 key_scale + kv_head * key_scale_head, value_scale + kv_head * value_scale_head,
-                block * key_block + token * key_token, block * value_block + token * value_token,
-                block * key_scale_block + token * key_scale_token,
-                block * value_scale_block + token * value_scale_token,
-                in_view, in_view[None, :], largest, total, out, scale,
-                HEAD_DIM, BLOCK_D, KEY_FORMAT, VALUE_FORMAT, UPCAST,
+                block_table + sequence * table_row, positions, in_view, in_view[None, :], largest,
+                total, out, scale, key_block, key_token, value_block, value_token,
+                key_scale_block, key_scale_token, value_scale_block, value_scale_token,
+                HEAD_DIM, BLOCK_SIZE, BLOCK_D, KEY_FORMAT, VALUE_FORMAT, UPCAST,
             )  # fmt: skip
         heads_in_all = tl.num_programs(1) // parts * GROUP
         slots = (sequence * heads_in_all + heads) * num_splits + split

@@ -58,18 +58,13 @@ def prefill_kernel(
             visible = in_tile[None, :] & (behind >= 0)
             if WINDOW > 0:
                 visible = visible & (behind < WINDOW)
-            block = tl.load(
-                block_table + sequence * table_row + positions // BLOCK_SIZE, mask=in_tile, other=0
-            ).to(tl.int64)
-            token = (positions % BLOCK_SIZE).to(tl.int64)
             largest, total, result = attend(
                 q, key + kv_head * key_head, value + kv_head * value_head,
                 key_scale + kv_head * key_scale_head, value_scale + kv_head * value_scale_head,
-                block * key_block + token * key_token, block * value_block + token * value_token,
-                block * key_scale_block + token * key_scale_token,
-                block * value_scale_block + token * value_scale_token,
-                in_tile, visible, largest, total, result, scale,
-                HEAD_DIM, BLOCK_D, KEY_FORMAT, VALUE_FORMAT, UPCAST,
+                block_table + sequence * table_row, positions, in_tile, visible, largest,
+                total, result, scale, key_block, key_token, value_block, value_token,
+                key_scale_block, key_scale_token, value_scale_block, value_scale_token,
+                HEAD_DIM, BLOCK_SIZE, BLOCK_D, KEY_FORMAT, VALUE_FORMAT, UPCAST,
             )  # fmt: skip
         result /= tl.where(total > 0, total, 1.0)[:, None]
         tl.store(out + rows_in_all * out_row + head * out_head + dims[None, :], result, mask=mask)

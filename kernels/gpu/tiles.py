@@ -61,20 +61,27 @@ def matmul(a, b, UPCAST: tl.constexpr):
 
 
 @triton.jit
-def attend(query, key, value, key_scale, value_scale, key_rows, value_rows, key_scale_rows,
-           value_scale_rows, in_tile, visible, largest, total, out, scale,
-           HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, KEY_FORMAT: tl.constexpr,
-           VALUE_FORMAT: tl.constexpr, UPCAST: tl.constexpr):  # fmt: skip
+def attend(query, key, value, key_scale, value_scale, table, positions, in_tile, visible, largest,
+           total, out, scale, key_block, key_token, value_block, value_token, key_scale_block,
+           key_scale_token, value_scale_block, value_scale_token,
+           HEAD_DIM: tl.constexpr, BLOCK_SIZE: tl.constexpr, BLOCK_D: tl.constexpr,
+           KEY_FORMAT: tl.constexpr, VALUE_FORMAT: tl.constexpr, UPCAST: tl.constexpr):  # fmt: skip
     """One tile of N keys into the running softmax (Milakov & Gimelshein 2018) of M rows.
 
-    query: [M, BLOCK_D]. key, value, their scales: pointers to the KV head; *_rows: [N] int64 from
-    there. in_tile [N]: keys to read at all. visible: [M, N], or [1, N] where all rows see the same.
-    largest, total [M], out [M, BLOCK_D]: the state. scale: of the scores, log₂ e in it.
+    query: [M, BLOCK_D]. key, value, their scales: pointers to the KV head; *_block, *_token: their
+    strides. table: the sequence's row of the block table. positions [N]: of the keys; in_tile [N]:
+    which of them to read at all. visible: [M, N], or [1, N] where all rows see the same. largest,
+    total [M], out [M, BLOCK_D]: the state. scale: of the scores, log₂ e in it.
     """
+    block = tl.load(table + positions // BLOCK_SIZE, mask=in_tile, other=0).to(tl.int64)
+    token = (positions % BLOCK_SIZE).to(tl.int64)
+    key_rows = block * key_block + token * key_token
+    value_rows = block * value_block + token * value_token
     keys = load_codes(key, key_rows, in_tile, HEAD_DIM, BLOCK_D, KEY_FORMAT).to(query.dtype)
     scores = matmul(query, tl.trans(keys), UPCAST) * scale
     if KEY_FORMAT != "native":
-        scores *= tl.load(key_scale + key_scale_rows, mask=in_tile, other=0.0)[None, :]
+        scale_rows = block * key_scale_block + token * key_scale_token
+        scores *= tl.load(key_scale + scale_rows, mask=in_tile, other=0.0)[None, :]
     scores = tl.where(visible, scores, float("-inf"))
     now = tl.maximum(largest, tl.max(scores, 1))
     # A row that has seen no key yet: −∞ − −∞ would be NaN.
@@ -88,7 +95,8 @@ def attend(query, key, value, key_scale, value_scale, key_rows, value_rows, key_
     else:
         # The scales go into the weights, M · N products instead of N · D; relative to the tile's
         # largest, so that small ones are not lost in float16.
-        scales = tl.load(value_scale + value_scale_rows, mask=in_tile, other=0.0)
+        scale_rows = block * value_scale_block + token * value_scale_token
+        scales = tl.load(value_scale + scale_rows, mask=in_tile, other=0.0)
         top = tl.maximum(tl.max(scales, 0), 1e-30)
         weights *= (scales / top)[None, :]
         part = matmul(weights.to(query.dtype), values, UPCAST) * top
