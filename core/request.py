@@ -137,7 +137,8 @@ class Request:
 class Sequence:
     """A request's tokens and the blocks that hold their keys and values.
 
-    tokens: prompt and outputs, array('q'). num_computed_tokens: leading tokens whose keys and
+    tokens: prompt and outputs, array('q'). max_num_tokens: with so many it ends, by `max_tokens` or
+    its script. num_computed_tokens: leading tokens whose keys and
     values are in `block_table`. block_table: block ids; the first entries may be GIVEN_BACK.
     num_places: sequences it stands for (n before the fork, then 1). block_keys: memo of the
     chained keys of its full blocks. num_cached_blocks: leading blocks of the table that are
@@ -159,6 +160,7 @@ class Sequence:
         "id",
         "index",
         "logprobs",
+        "max_num_tokens",
         "num_cached_blocks",
         "num_computed_tokens",
         "num_in_flight_tokens",
@@ -180,6 +182,10 @@ class Sequence:
         self.num_places = num_places
         self.tokens = array("q", request.prompt_tokens)
         self.num_prompt_tokens = len(request.prompt_tokens)
+        most = request.spec.max_tokens
+        if request.spec.output_tokens is not None:
+            most = min(most, len(request.spec.output_tokens[index]))
+        self.max_num_tokens = self.num_prompt_tokens + most
         self.num_computed_tokens = 0
         self.num_in_flight_tokens = 0
         self.num_output_placeholders = 0

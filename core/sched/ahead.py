@@ -64,7 +64,7 @@ def leaves_placeholder(item: ScheduledSequence, config: EngineConfig) -> bool:
     return (
         item.num_samples == 1
         and spec.repetition_penalty == 1.0
-        and length_reason(seq, item.stop + 1, config) is None
+        and item.stop + 1 < min(seq.max_num_tokens, config.max_model_len)
     )
 
 
@@ -76,20 +76,19 @@ def sits_out(batch: StepBatch, kv: KVManager) -> set[str]:
       going to be rewritten to the tree's block, and its own block freed. A step launched before
       would still read that one.
     """
-    beams = {
-        item.seq.id
-        for item in batch.scheduled
-        if item.seq.request.beams is not None and item.seq.num_places == 1
-    }
-    if not isinstance(kv, KVCacheManager):
-        return beams
+    out: set[str] = set()
+    filled: list[tuple[Sequence, int, int]] = []
     size = kv.block_size
-    filled = (
-        (item.seq, item.start // size, item.stop // size)
-        for item in batch.scheduled
-        if item.stop // size > item.start // size and item.seq.status is Status.RUNNING
-    )
-    return beams | kv.cache.rewrites(filled)
+    for item in batch.scheduled:
+        seq, start = item.seq, item.start
+        first, stop = start // size, (start + item.num_scheduled_tokens) // size
+        if seq.request.beams is not None and seq.num_places == 1:
+            out.add(seq.id)
+        elif stop > first and seq.status is Status.RUNNING:
+            filled.append((seq, first, stop))
+    if filled and isinstance(kv, KVCacheManager):
+        out |= kv.cache.rewrites(filled)
+    return out
 
 
 def must_drain(arriving: Iterable[Request], ran_short: bool, config: EngineConfig) -> bool:
@@ -105,16 +104,3 @@ def must_drain(arriving: Iterable[Request], ran_short: bool, config: EngineConfi
     return (
         ran_short or not config.kv_cache or any(request.parent is not None for request in arriving)
     )
-
-
-def length_reason(seq: Sequence, num_tokens: int, config: EngineConfig) -> str | None:
-    """Why a sequence ends with so many tokens, whatever they are; None if it does not."""
-    spec = seq.request.spec
-    num_output_tokens = num_tokens - seq.num_prompt_tokens
-    if num_output_tokens >= spec.max_tokens:
-        return "max_tokens"
-    if num_tokens >= config.max_model_len:
-        return "max_model_len"
-    if spec.output_tokens is not None and num_output_tokens >= len(spec.output_tokens[seq.index]):
-        return "script_end"
-    return None

@@ -12,7 +12,6 @@ from core.kv.block_table import held_blocks
 from core.kv.manager import KVCacheManager
 from core.request import Sequence, Status
 from core.runner import Runner, ScheduledSequence, StepBatch, StepOutput
-from core.sched.ahead import length_reason
 from core.sched.beam_steps import BeamSteps, note_logprobs
 
 if TYPE_CHECKING:
@@ -40,9 +39,10 @@ class StepOutcome:
         advanced: list[Sequence] = []
         grown: list[Sequence] = []
         late: list[Sequence] = []
+        ahead = self._config.async_scheduling
         for i, (item, tokens) in enumerate(zip(batch.scheduled, output.token_ids, strict=True)):
             seq = item.seq
-            if self._config.async_scheduling and not self._land(item):
+            if ahead and not self._land(item):
                 late.append(seq)
                 continue
             start = seq.num_computed_tokens
@@ -174,7 +174,12 @@ class StepOutcome:
             return "stop_token"
         if spec.stop and runner.hits_stop_string(seq):
             return "stop_string"
-        return length_reason(seq, len(seq.tokens), self._config)
+        num_tokens = len(seq.tokens)
+        if num_tokens < seq.max_num_tokens and num_tokens < self._config.max_model_len:
+            return None
+        if num_tokens - seq.num_prompt_tokens >= spec.max_tokens:
+            return "max_tokens"
+        return "max_model_len" if num_tokens >= self._config.max_model_len else "script_end"
 
     def _release_finished_batch(self) -> None:
         """A static batch gives its blocks back only when its last member has ended."""

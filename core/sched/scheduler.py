@@ -190,7 +190,7 @@ class Scheduler:
         for seq in self.running:
             if seq.status is not running_state:
                 continue  # preempted in this step, or an ended member of a static batch
-            if seq.id in out:
+            if out and seq.id in out:
                 continue  # in flight, and cannot go on before that step is taken in
             if budget == 0:
                 break  # nobody below would get a token either

@@ -85,7 +85,7 @@ MUTANTS = [
     ("sched/outcome.py", "                if not seq.num_in_flight_tokens:\n                    self._kv.release(seq, \"finished\")", "                self._kv.release(seq, \"finished\")"),
     ("sched/scheduler.py", "            if not seq.num_in_flight_tokens:\n                self.kv.release(seq, \"cancelled\")", "            self.kv.release(seq, \"cancelled\")"),
     ("sched/outcome.py", "        if seq.status is Status.RUNNING:\n            return True\n", "        return True\n"),
-    ("sched/ahead.py", "    return beams | kv.cache.rewrites(filled)\n", "    return beams\n"),
+    ("sched/ahead.py", "        out |= kv.cache.rewrites(filled)\n", "        pass\n"),
     ("sched/scheduler.py", "                if in_flight is not None and wanted > kv.num_free:\n", "                if False:\n"),
     ("sched/scheduler.py", "            self.owed += self._paged and item.stop % self.config.block_size == 0\n", ""),
     ("sched/preemption.py", "order = running[::-1]", "order = running[:]"),
