@@ -38,8 +38,14 @@ def values() -> dict[str, Any]:
         "percent4": round(100 * four.ratio),
         "answer": found["texts"]["lengths"][0] if found else measured.ANSWER,
         "at": (found["texts"]["first"] or 0) + 1 if found else None,
+        "gap": _gap(found["texts"]["gap"] if found else None),
         "parts": None if found is None else found["texts"]["first"] is not None,
     }
+
+
+def _gap(nats: float | None) -> str:
+    """How close the choice was where two answers part, as the end of a sentence."""
+    return "" if nats is None else f", where BF16 preferred its own token by {nats:.2f} nats"
 
 
 def feedback(guess: int, percent: int) -> str:

@@ -89,8 +89,8 @@ def data(found: Quality, words: Lesson, here: Place, *, present: bool) -> Json:
 
 
 def _about(found: Quality, words: Lesson) -> str:
-    count = len(found.prompts)
-    prompts = f"{count} prompts" if count > 1 else "one prompt"
+    names = list(found.prompts)
+    prompts = f"{len(names)} prompts ({', '.join(names)})" if len(names) > 1 else "one prompt"
     return words["quality"].format(tokens=f"{found.tokens:,}", prompts=prompts)
 
 

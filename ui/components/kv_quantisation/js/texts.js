@@ -6,10 +6,10 @@ import { measuredLabel } from "./labels.js";
 export const nats = (v) => (v === null ? "–" : v < 0 ? `−${(-v).toFixed(3)}` : v.toFixed(3));
 
 // What the place where they part says, in a sentence. own: the name of the model's own format.
-export function verdict({ first, gap, lengths }, own, words) {
+export function verdict({ first, gap, lengths, candidates }, own, words) {
   if (first === null) return words["same"].replace("{tokens}", plural(lengths[0], "token"));
   const part = words["part"].replace("{at}", num(first + 1));
-  if (gap === null) return part;
+  if (gap === null) return candidates.length > 1 ? `${part} ${words["unlisted"].replace("{own}", own)}` : part;
   const close = words[gap < 0.1 ? "close" : gap < 1 ? "near" : "far"];
   return `${part} ${close.replace("{own}", own).replace("{gap}", gap.toFixed(3))}`;
 }
