@@ -29,6 +29,10 @@ FORMATS = {torch.int8: "int8", torch.float8_e4m3fn: "fp8_e4m3", torch.uint8: "in
 LARGEST = {"int8": 127.0, "fp8_e4m3": 448.0, "int4": 7.0}
 """Largest code. What lies above it is clamped to it: an overflow is never NaN."""
 
+LARGEST_NUMBER = 2.0**100
+"""The largest number for which a scale is made. What lies above, an infinity too, is clamped to it:
+read back it is finite, and so are its products with a query."""
+
 
 def kv_format(stored: torch.Tensor) -> str:
     """ "native", "int8", "fp8_e4m3" or "int4"."""
@@ -124,10 +128,11 @@ def decode(stored: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
 def dynamic_scale(x: torch.Tensor, form: str) -> torch.Tensor:
     """The scale that makes the largest number of each [..., d] the largest code: [...] float32.
 
-    1 where all numbers are 0: any scale will do, and 0 / 0 would be NaN.
+    1 where all numbers are 0, or so small that no scale is: any will do, and 0 / 0 would be NaN.
     """
-    largest = x.float().abs().amax(-1)
-    return torch.where(largest > 0, largest / LARGEST[form], 1.0)
+    largest = x.float().abs().amax(-1).clamp(max=LARGEST_NUMBER)
+    scale = largest / LARGEST[form]
+    return torch.where(scale > 0, scale, 1.0)
 
 
 def _numbers(stored: torch.Tensor) -> int:

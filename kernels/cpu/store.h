@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cfloat>
 
 #include "formats.h"
 
@@ -24,20 +23,22 @@ inline __m512i encode_e4m3(__m512 x) {
     return _mm512_or_si512(code, sign);
 }
 
+constexpr float TOP = 0x1p100f;  // the largest number for which a scale is made
+
 inline float largest_code(Format format) {
     return format == INT8 ? 127.0f : format == INT4 ? 7.0f : 448.0f;
 }
 
 // d numbers x → codes at `stored`. dynamic: *scale becomes what makes the largest number the largest
-// code, or 1 if all are 0; otherwise it is used as it is.
+// code, or 1 if there is none; otherwise it is used as it is.
 inline void encode(const bf16* x, int64_t d, Format format, bool dynamic, float* scale, uint8_t* stored) {
     const float most = largest_code(format);
     if (dynamic) {
         __m512 top = _mm512_setzero_ps();
         for (int64_t i = 0; i < d; i += LANES)
             top = _mm512_max_ps(top, _mm512_abs_ps(load_bf16(x + i)));
-        const float found = std::min(_mm512_reduce_max_ps(top), FLT_MAX);
-        *scale = found > 0 ? found / most : 1.0f;
+        const float found = std::min(_mm512_reduce_max_ps(top), TOP) / most;
+        *scale = found > 0 ? found : 1.0f;
     }
     const __m512 divisor = _mm512_set1_ps(*scale), high = _mm512_set1_ps(most);
     for (int64_t i = 0; i < d; i += LANES) {

@@ -8,7 +8,9 @@ import triton.language as tl
 
 from kernels.gpu.arguments import blocks_arguments, power_of_two
 from kernels.gpu.launch import Launch
-from kernels.kv_blocks import LARGEST, KVBlocks
+from kernels.kv_blocks import LARGEST, LARGEST_NUMBER, KVBlocks
+
+_TOP = tl.constexpr(LARGEST_NUMBER)
 
 _NUMBERS = 4096
 """Of K, or of V, that one program holds at most; a token with more heads has more programs."""
@@ -34,6 +36,13 @@ def encode_e4m3(x):
 
 
 @triton.jit
+def scale_of(top, LARGEST: tl.constexpr):
+    """`kv_blocks.dynamic_scale`, of the largest number."""
+    scale = tl.div_rn(tl.minimum(top, _TOP), LARGEST)
+    return tl.where(scale > 0, scale, 1.0)
+
+
+@triton.jit
 def store_side(new, stored, scales, rows, scale_rows, heads, in_heads, new_head, stored_head,
                scale_head, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, FORMAT: tl.constexpr,
                LARGEST: tl.constexpr, DYNAMIC: tl.constexpr):  # fmt: skip
@@ -52,8 +61,7 @@ def store_side(new, stored, scales, rows, scale_rows, heads, in_heads, new_head,
         even = tl.load(source + 2 * half[None, :], mask=mask, other=0.0).to(tl.float32)
         odd = tl.load(source + 2 * half[None, :] + 1, mask=mask, other=0.0).to(tl.float32)
         if DYNAMIC:
-            top = tl.maximum(tl.max(tl.abs(even), 1), tl.max(tl.abs(odd), 1))
-            scale = tl.where(top > 0, tl.div_rn(top, LARGEST), 1.0)
+            scale = scale_of(tl.maximum(tl.max(tl.abs(even), 1), tl.max(tl.abs(odd), 1)), LARGEST)
             tl.store(scale_at, scale, mask=in_heads)
         else:
             scale = tl.load(scale_at, mask=in_heads, other=1.0)
@@ -66,8 +74,7 @@ def store_side(new, stored, scales, rows, scale_rows, heads, in_heads, new_head,
         mask = in_heads[:, None] & (dims < HEAD_DIM)[None, :]
         x = tl.load(source + dims[None, :], mask=mask, other=0.0).to(tl.float32)
         if DYNAMIC:
-            top = tl.max(tl.abs(x), 1)
-            scale = tl.where(top > 0, tl.div_rn(top, LARGEST), 1.0)
+            scale = scale_of(tl.max(tl.abs(x), 1), LARGEST)
             tl.store(scale_at, scale, mask=in_heads)
         else:
             scale = tl.load(scale_at, mask=in_heads, other=1.0)

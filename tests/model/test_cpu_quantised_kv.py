@@ -187,9 +187,10 @@ def stored_twice(
 @pytest.mark.parametrize("t", [1, 33])
 @pytest.mark.parametrize("form", QUANTISED)
 def test_what_is_stored_is_what_torch_stores(kernels, form, t, scale):  # noqa: F811
-    """Zeros, numbers too large for a fixed scale, a token that goes nowhere."""
+    """Zeros, numbers too large for a fixed scale, an infinity, a token that goes nowhere."""
     qkv = (20 * randn(t, 5, 64)).bfloat16()
     qkv[0, 1], qkv[0, 4] = 0, 1000 * qkv[0, 4]
+    qkv[-1, 2, 5] = float("inf")
     slots = torch.randperm(160, generator=torch.Generator().manual_seed(1))[:t]
     slots[t // 2 + 1 :: 7] = -1
     stored_twice(kernels, qkv, slots, form, scale)
