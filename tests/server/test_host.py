@@ -205,3 +205,32 @@ def test_the_warm_up_leaves_no_trace_in_the_pool(host: EngineHost) -> None:
     for kind in ("key", "value"):
         for layer, row in enumerate(first[kind]):
             assert all(error <= len(tokens) * 16 * (scales[layer] / 2) ** 2 for error in row)
+
+
+@pytest.mark.parametrize("host", [{}], ids=["model"], indirect=True)
+def test_a_header_tells_of_its_own_pool_while_a_scenario_has_another(host: EngineHost) -> None:
+    asked = Scenario.from_dict(
+        {
+            "schema": "scenario/1",
+            "engine": {"num_blocks": 40, "kv_dtype": "int8_per_token_head"},
+            "requests": [{"id": "A", "prompt_tokens": [5, 6], "max_tokens": 20}],
+        }
+    )
+    spec = RequestSpec(id="A", prompt_tokens=(5, 6), max_tokens=2)
+    box, beside = Outbox(1000), Outbox(1000)
+    taken = host._between_steps
+
+    def between_steps() -> bool:
+        if host._job is not None and host._num_coming == 0 and not boxes:
+            boxes.append(host.submit_live(spec, beside))
+        return taken()
+
+    boxes: list[Any] = []
+    host._between_steps = between_steps  # type: ignore[method-assign]
+    host.submit_scenario(asked, box)
+    job, live = read(host, box).header, read(host, beside).header
+    assert job is not None and live is not None and host.runner is not None
+    assert job["kv_format"]["scale"] == "per_token_head"
+    assert "kv_format" not in live
+    assert live["kv_bytes_per_token"] == host.runner.kv_bytes_per_token != job["kv_bytes_per_token"]
+    assert live["kv_cache_bytes"] == host.runner.kv_cache_bytes
