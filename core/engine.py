@@ -50,9 +50,9 @@ class StateMismatchError(AssertionError):
 class Engine:
     """A scenario being run.
 
-    runner: computes tokens. trace: record events (else only results). debug: after every step
-    compare `reduce(events)` with the engine's state, and check all bookkeeping; slow.
-    keep_state: store the state in each step's record.
+    runner: computes tokens; it has this engine's pool. trace: record events (else only results).
+    debug: after every step compare `reduce(events)` with the engine's state, and check all
+    bookkeeping; slow. keep_state: store the state in each step's record.
     """
 
     def __init__(
@@ -83,6 +83,9 @@ class Engine:
         self._to_arrive: list[Request] = []  # the next one last
         self._to_cancel: dict[int, list[Request]] = {}
         self._steps = Steps(self.scheduler, runner)
+        # Of the pool that is there now: another one may be lent when a header is asked for.
+        self._source, self._kv_format = runner.source, runner.kv_format
+        self._kv_bytes = (runner.kv_bytes_per_token, runner.kv_cache_bytes)
         self._shadow = Reducer(self._header()) if trace and debug else None
         self._expect(make_requests(scenario.requests, 0, self.config, runner))
 
@@ -349,13 +352,13 @@ class Engine:
         return make_header(
             scenario=self.scenario.to_dict(),
             label=self._label,
-            source=self.runner.source,
+            source=self._source,
             prompts=prompts,
             token_text=self.runner.token_text(sorted(used)),
             eos_token_ids=sorted(self.runner.eos_token_ids),
-            kv_bytes_per_token=self.runner.kv_bytes_per_token,
-            kv_cache_bytes=self.runner.kv_cache_bytes,
-            kv_format=self.runner.kv_format,
+            kv_bytes_per_token=self._kv_bytes[0],
+            kv_cache_bytes=self._kv_bytes[1],
+            kv_format=self._kv_format,
             sliding_window=self.runner.sliding_window,
         )
 

@@ -79,6 +79,17 @@ def validator(name: str) -> Any:
     return jsonschema_rs.validator_for(load_schema(name))
 
 
+def keys(data: Any, path: list[Any]) -> list[Any]:
+    """A validator's path with an object's keys as they are: it gives "0" as the number 0."""
+    out: list[Any] = []
+    for part in path:
+        if isinstance(data, dict) and part not in data:
+            part = next(key for key in data if key.isdigit() and int(key) == part)
+        out.append(part)
+        data = data[part]
+    return out
+
+
 def format_path(parts: list[Any]) -> str:
     """``["requests", 1, "n"]`` → ``requests[1].n``."""
     out = ""

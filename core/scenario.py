@@ -165,7 +165,7 @@ def _check_schema(data: Any) -> None:
     try:
         _validator().validate(data)
     except jsonschema_rs.ValidationError as error:
-        path = list(error.instance_path)
+        path = jsonio.keys(data, list(error.instance_path))
         unknown = getattr(error.kind, "unexpected", None)
         if unknown:
             name = unknown[0] if unknown[0].isidentifier() else repr(unknown[0])[:80]
@@ -262,6 +262,8 @@ def _check_rules(scenario: Scenario) -> None:
         )
     if engine.kv_spec.quantised and not engine.kv_cache:
         raise ScenarioError("engine.kv_dtype", "without a KV cache nothing is stored: set model")
+    if engine.measure_kv_error and not engine.kv_cache:
+        raise ScenarioError("engine.measure_kv_error", "without a KV cache nothing is stored")
     _check_steps(scenario.requests)
     earlier: dict[str, RequestSpec] = {}
     for i, request in enumerate(scenario.requests):

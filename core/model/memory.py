@@ -11,11 +11,13 @@ import torch
 def available_memory_bytes(device: torch.device) -> int | None:
     """Bytes that can be allocated on a device now; None where the system does not say.
 
-    CUDA: free memory as the driver reports it. Linux: `MemAvailable`, or what the control group
-    (a container's limit) leaves, whichever is less. Elsewhere: all physical memory.
+    CUDA: free memory as the driver reports it, and what torch has taken from the driver and no
+    tensor holds: a pool that was let go of is there. Linux: `MemAvailable`, or what the control
+    group (a container's limit) leaves, whichever is less. Elsewhere: all physical memory.
     """
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
     limits = [n for n in (_mem_available(), _cgroup_available()) if n is not None]
     if limits:
         return min(limits)

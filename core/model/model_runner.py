@@ -141,8 +141,6 @@ class ModelRunner:
             if self.device.type == "cuda":
                 self._paged.compile(self._pool)
             self._paged.capture(self._pool)
-            if self._paged.captures:
-                self._source["decode_graphs"] = True
 
     @property
     def graph_sizes(self) -> list[int]:
@@ -211,7 +209,9 @@ class ModelRunner:
     def source(self) -> dict[str, Any]:
         """device, processor, dtype, weights, kernels, model, model_sha256; `ceilings`
         (`Calibration.ceilings`) if this machine has been calibrated under these conditions; and
-        `decode_graphs`, true, if decode steps are graphs."""
+        `decode_graphs`, true, if decode steps of the present pool are graphs."""
+        if self._paged is not None and self.store is not None and self._paged.replays(self.store):
+            return {**self._source, "decode_graphs": True}
         return dict(self._source)
 
     @property

@@ -72,10 +72,10 @@ class PagedSteps:
         """Numbers of sequences for which graphs are captured; empty without."""
         return self._sizes
 
-    @property
-    def captures(self) -> bool:
-        """Whether decode steps are graphs, now or once their pool's scales are fixed."""
-        return self._captures
+    def replays(self, store: KVStore) -> bool:
+        """Whether a pool's decode steps are graphs, now or once its scales are fixed."""
+        made_for = self._waiting if self._graphs is None else self._graphs.store
+        return made_for is store
 
     def bind(self, store: KVStore) -> None:
         """Another pool: graphs that were captured over the one before are captured over it."""

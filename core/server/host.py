@@ -312,3 +312,5 @@ def _warm_up(runner: ModelRunner, settings: Scenario) -> None:
     )
     request = RequestSpec(id="warm-up", prompt_tokens=(0,), max_tokens=2, ignore_eos=True)
     Engine(Scenario(engine=config, requests=(request,)), runner, trace=False).finish()
+    # Nothing of it may stay in the pool: the first request decides the scales of "first_step".
+    runner.bind(**settings.engine.kv_pool, seed=settings.seed)

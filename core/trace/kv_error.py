@@ -14,7 +14,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
+
+from core.errors import RunError
 
 Json = dict[str, Any]
 Rows = list[list[float]]
@@ -33,10 +36,21 @@ class KVError:
 
 
 def of_run(run: Json) -> KVError | None:
-    """The errors of a run over all its steps; None where it did not measure them."""
+    """The errors of a run over all its steps; None where it did not measure them.
+
+    Raises RunError for a foreign run whose steps tell of other layers or heads, or of numbers that
+    no sum can hold.
+    """
     measured = [step["kv_error"] for step in run["steps"] if "kv_error" in step]
     if not measured:
         return None
+    try:
+        return _of_steps(measured)
+    except (ValueError, OverflowError):  # lengths differ; too large
+        raise RunError("not a valid run: the kv_error of its steps do not add up") from None
+
+
+def _of_steps(measured: list[Json]) -> KVError:
     rows: dict[str, Rows] = {}
     whole: dict[str, float] = {}
     for kind in KINDS:
@@ -46,7 +60,9 @@ def of_run(run: Json) -> KVError | None:
             [_relative(e, s) for e, s in zip(layer, of, strict=True)]
             for layer, of in zip(errors, squares, strict=True)
         ]
-        whole[kind] = _relative(sum(map(sum, errors)), sum(map(sum, squares)))
+        whole[kind] = _relative(
+            *(math.fsum(chain.from_iterable(table)) for table in (errors, squares))
+        )
     return KVError(rows["key"], rows["value"], whole["key"], whole["value"])
 
 
@@ -60,4 +76,7 @@ def _sum(tables: list[Rows]) -> Rows:
 
 def _relative(error: float, squares: float) -> float:
     """0 where nothing was written but zeros: those are stored as they are."""
-    return math.sqrt(error / squares) if squares > 0 else 0.0
+    found = math.sqrt(error / squares) if squares > 0 else 0.0
+    if math.isinf(found):
+        raise OverflowError
+    return found

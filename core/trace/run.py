@@ -262,7 +262,7 @@ def run_from_dict(content: Any) -> Run:
     try:
         _validator().validate(content)
     except jsonschema_rs.ValidationError as error:
-        path = jsonio.format_path(list(error.instance_path))
+        path = jsonio.format_path(jsonio.keys(content, list(error.instance_path)))
         raise RunError(f"not a valid run: {path}: {str(error.message)[:200]}") from None
     except (ValueError, TypeError, OverflowError) as exc:  # not representable as JSON at all
         raise RunError(f"not a run: {exc}") from None

@@ -128,6 +128,30 @@ def test_an_engine_choice_must_be_a_listed_one(field: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kv_dtype", "path"),
+    [
+        ({"format": "int8", "layers": {"0": "int2"}}, "layers.0"),
+        ({"format": "int8", "layers": {"00": 8}}, "layers.00"),
+        ({"format": "int8", "layers": {"2-5": {"format": "int4"}}}, "layers.2-5"),
+        ({"format": "int8", "layers": {"2-5": "int4", "3": math.inf}}, "layers.3"),
+        ({"format": "int8", "layers": {"0x1": "int4"}}, "layers"),
+        ({"format": "int8", "layers": ["int4"]}, "layers"),
+        ({"format": "int8", "scale": None}, "scale"),
+        ({"format": "int8", "bits": 8}, "bits"),
+    ],
+    ids=repr,
+)
+def test_a_field_of_the_cache_s_format_is_named(kv_dtype: Any, path: str) -> None:
+    error = refused(with_engine(kv_dtype=kv_dtype))
+    assert error.path == f"engine.kv_dtype.{path}" and "\n" not in str(error)
+
+
+def test_without_a_cache_there_is_no_error_of_storing() -> None:
+    error = refused({**with_engine(kv_cache=False, measure_kv_error=True), "model": "any"})
+    assert error.path == "engine.measure_kv_error"
+
+
+@pytest.mark.parametrize(
     ("field", "value", "path"),
     [
         ("id", None, "id"),

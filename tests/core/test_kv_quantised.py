@@ -49,6 +49,27 @@ def test_zeros_have_no_error_and_a_run_that_did_not_measure_none_at_all() -> Non
     assert kv_error.of_run(made.run()) is None
 
 
+LESS = ("a layer less", "a head less", "no number")
+
+
+@pytest.mark.parametrize("damage", [*LESS, "too large", "too small"])
+def test_steps_that_do_not_fit_each_other_are_one_clear_error(damage: str) -> None:
+    run = made.run("int8_per_token_head")
+    table = run["steps"][1]["kv_error"]["key"]
+    if damage == "a layer less":
+        table.pop()
+    elif damage == "a head less":
+        table[2].pop()
+    elif damage == "no number":
+        table[2] = []
+    else:
+        for step in run["steps"]:
+            name, number = ("key", 1.7e308) if damage == "too large" else ("key_squares", 5e-324)
+            step["kv_error"][name][0][0] = number
+    with pytest.raises(RunError, match="the kv_error of its steps do not add up"):
+        kv_error.of_run(run)
+
+
 # --- where two answers part ----------------------------------------------------------------------
 
 

@@ -232,6 +232,14 @@ def test_available_memory_is_a_plausible_number():
     assert available is None or 1 << 20 < available < 1 << 50
 
 
+def test_on_a_gpu_what_a_pool_before_has_left_with_torch_is_available(monkeypatch):
+    """torch gives a freed pool's memory back to nobody: the driver counts it as taken."""
+    for name, size in (("memory_reserved", 70 << 30), ("memory_allocated", 4 << 30)):
+        monkeypatch.setattr(torch.cuda, name, lambda device, size=size: size)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (6 << 30, 80 << 30))
+    assert available_memory_bytes(torch.device("cuda")) == 72 << 30
+
+
 @pytest.mark.parametrize(("num_blocks", "block_size"), [(0, 4), (4, 0), (-1, 4)])
 def test_a_pool_without_blocks(tiny, num_blocks, block_size):
     with pytest.raises(ValueError, match="a pool needs blocks"):

@@ -323,7 +323,8 @@ def test_another_pool_for_a_while_runs_without_graphs(directory):
     with runner.lent(64, 4):
         other = Driver(runner, seed=7)
         assert other.run([other.add(prompt) for prompt in PROMPTS[:2]], 5) == expected
-        assert sum(graphs.replays) == count
+        assert sum(graphs.replays) == count and "decode_graphs" not in runner.source
+    assert runner.source["decode_graphs"]
     assert driver.run(sequences, 5) == expected
     assert sum(graphs.replays) == count + 2
 

@@ -30,6 +30,9 @@ SETTINGS = [
 ]
 
 
+FIRST_STEP = {"format": "int8", "scale": "per_tensor", "calibration": "first_step"}
+
+
 @pytest.fixture(params=SETTINGS, ids=str)
 def host(request: pytest.FixtureRequest, tiny_dir: Path) -> Any:
     engine = {"block_size": 4, "num_blocks": 24, "max_num_seqs": 4, "max_model_len": 48}
@@ -183,3 +186,51 @@ def test_a_full_house_says_when_to_come_back(host: EngineHost) -> None:
     assert busy.value.status == 429 and busy.value.retry_after_s > 0
     for box in boxes[:-1]:
         assert (end := read(host, box).end) is not None and end["end"] == "finished"
+
+
+@pytest.mark.parametrize(
+    "host", [{"kv_dtype": FIRST_STEP, "measure_kv_error": True}], ids=["first_step"], indirect=True
+)
+def test_the_warm_up_leaves_no_trace_in_the_pool(host: EngineHost) -> None:
+    """The first request decides the scales, and the errors are those of its own tokens."""
+    assert host.runner is not None and host.runner.store is not None
+    assert all(one is not None and one.pending for one in host.runner.store.scales)
+    box = Outbox(1000)
+    tokens = (5, 6, 7, 8)
+    host.submit_live(RequestSpec(id="A", prompt_tokens=tokens, max_tokens=3), box).result(20)
+    run = as_file(read(host, box))
+    scales = [one.scale.max().item() for one in host.runner.store.scales if one is not None]
+    first = next(step["kv_error"] for step in run.steps if "kv_error" in step)
+    # Rounded to the nearest of 127 steps, and nothing cut off: at most half a step a number.
+    for kind in ("key", "value"):
+        for layer, row in enumerate(first[kind]):
+            assert all(error <= len(tokens) * 16 * (scales[layer] / 2) ** 2 for error in row)
+
+
+@pytest.mark.parametrize("host", [{}], ids=["model"], indirect=True)
+def test_a_header_tells_of_its_own_pool_while_a_scenario_has_another(host: EngineHost) -> None:
+    asked = Scenario.from_dict(
+        {
+            "schema": "scenario/1",
+            "engine": {"num_blocks": 40, "kv_dtype": "int8_per_token_head"},
+            "requests": [{"id": "A", "prompt_tokens": [5, 6], "max_tokens": 20}],
+        }
+    )
+    spec = RequestSpec(id="A", prompt_tokens=(5, 6), max_tokens=2)
+    box, beside = Outbox(1000), Outbox(1000)
+    taken = host._between_steps
+
+    def between_steps() -> bool:
+        if host._job is not None and host._num_coming == 0 and not boxes:
+            boxes.append(host.submit_live(spec, beside))
+        return taken()
+
+    boxes: list[Any] = []
+    host._between_steps = between_steps  # type: ignore[method-assign]
+    host.submit_scenario(asked, box)
+    job, live = read(host, box).header, read(host, beside).header
+    assert job is not None and live is not None and host.runner is not None
+    assert job["kv_format"]["scale"] == "per_token_head"
+    assert "kv_format" not in live
+    assert live["kv_bytes_per_token"] == host.runner.kv_bytes_per_token != job["kv_bytes_per_token"]
+    assert live["kv_cache_bytes"] == host.runner.kv_cache_bytes

@@ -39,11 +39,12 @@ def run(place: Place) -> None:
             own = awaited.run(measured.scenario(prompt, MODEL)).to_dict()
             known = state[_OWN] = (prompt, own)
         other = awaited.run(measured.scenario(prompt, place.kv_dtype())).to_dict()
+        found = measured.of_runs(known[1], other)
     except KVScopeError as exc:
         state[_SAID] = str(exc)
         return
     pairs = dict(list(state.get(_PAIRS, {}).items())[1 - MOST :])
-    state[_PAIRS] = pairs | {_name(place): measured.of_runs(known[1], other)}
+    state[_PAIRS] = pairs | {_name(place): found}
 
 
 def part(place: Place) -> Json | None:
