@@ -36,7 +36,7 @@ else:
         files.menu()
         page.bar()
     predict.draw(lab)
-    bench.draw(present=False)
+    bench.draw(present=False, opening=predict.opening(lab))
     with st.container(key="kv-kq-below"):
         studies.draw(lab, present=False)
         reading.body(NAME)

@@ -13,7 +13,7 @@ from core.trace.run import Run
 from tests import kv_quantised as made
 from tests.app.conftest import Open, text_of
 from ui import awaited, code, lesson, links, runs
-from ui.quantise import files, formats, live, measured, memory, place, predict, quality
+from ui.quantise import bench, files, formats, live, measured, memory, place, predict, quality
 from ui.quantise.place import DEFAULT, EXAMPLES, Place
 
 
@@ -307,6 +307,22 @@ def test_the_page_opens_without_recorded_runs(
     html = "\n".join(one.proto.body for one in at.get("html"))
     assert "has not been measured here" in html
     assert ("Predict first" in text_of(at)) == ("present" not in params)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_the_instrument_does_not_answer_the_prediction_on_the_same_screen(open_page: Open) -> None:
+    at = open_page("quantisation")
+    assert at.session_state[bench.PLACE] == EXAMPLES["fp8-tensor"][1]
+    at.run()
+    assert at.query_params["fmt"] == ["fp8_e4m3"]
+    at.number_input(key="kq.predict.percent").set_value(53)
+    at.segmented_control(key="kq.predict.text").set_value("changes")
+    at.button(key="kq.predict.lock").click().run()
+    at.button(key="kq.predict.see").click().run()
+    assert at.session_state[bench.PLACE] == DEFAULT
+    # A link is shown as it is, and so is a place that somebody has chosen meanwhile.
+    at = open_page("quantisation", fmt="int8")
+    assert at.session_state[bench.PLACE] == DEFAULT
 
 
 def test_a_projector_shows_the_instrument_or_the_part_that_a_link_names(open_page: Open) -> None:

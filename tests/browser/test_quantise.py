@@ -24,7 +24,8 @@ from ui.quantise.place import DEFAULT, EXAMPLES, Place
 pytestmark = pytest.mark.browser
 
 
-def _open(page: Any, app: App, query: str = "") -> None:
+def _open(page: Any, app: App, query: str = "fmt=int8") -> None:
+    """By a link: without one the instrument stands aside until the prediction is made."""
     page.goto(f"{app.url}/quantisation?{query}")
     page.locator(".kv.quant .tokrow .fig").first.wait_for()
 

@@ -27,6 +27,11 @@ class Address:
         asked = {name: st.query_params[name] for name in self.names if name in st.query_params}
         return bool(asked) and asked != st.session_state.get(f"{self.key}.written")
 
+    @property
+    def is_first_and_bare(self) -> bool:
+        """Whether someone has just come, for the first time in this session and by no link."""
+        return f"{self.key}.written" not in st.session_state and not self.came_by_link
+
     def arrived(self) -> dict[str, str] | None:
         """What the address asks for, if someone has just come by it; None if the page itself put
         it there, or stands somewhere and is asked for nothing."""

@@ -30,9 +30,13 @@ CONTROLS = Controls(KEY, ADDRESS, place.DEFAULT, place.read, _taken, memory.of_p
 PLACE, now, go = CONTROLS.place, CONTROLS.now, CONTROLS.go
 
 
-def draw(*, present: bool) -> None:
-    """The instrument, standing where the link says."""
+def draw(*, present: bool, opening: Place | None = None) -> None:
+    """The instrument, standing where the link says. opening: where it stands for someone who comes
+    by none; None: at the default."""
+    bare = ADDRESS.is_first_and_bare
     CONTROLS.start()
+    if bare and opening is not None:
+        go(opening)
     _instrument(present=present)
 
 

@@ -11,11 +11,12 @@ from ui.kit import predict
 from ui.kit.predict import Choice, Number, Prediction, Said
 from ui.lesson import Lesson
 from ui.quantise import bench, measured, memory
-from ui.quantise.place import DEFAULT, Place
+from ui.quantise.place import DEFAULT, EXAMPLES, Place
 
 KEY = "kq.predict"
 _SEE = f"{KEY}.go"
 INT4 = Place(fmt="int4")
+_OPENING = EXAMPLES["fp8-tensor"][1]
 
 
 def values() -> dict[str, Any]:
@@ -68,6 +69,21 @@ def feedback_again(guess: int, percent: int) -> str:
     return "again-wrong-quarter" if guess == 25 else "again-wrong"
 
 
+def _first(words: Lesson, found: dict[str, Any]) -> Prediction:
+    ask = words["predict"].format(**found)
+    fields: tuple[Number | Choice, ...] = (Number("percent", "Percent", 400),)
+    if found["parts"] is not None:
+        ask = f"{ask} {words['predict-text'].format(**found)}"
+        fields += (Choice("text", "The answer", (words["stays"], words["changes"])),)
+    return Prediction(ask, fields, key=KEY)
+
+
+def opening(words: Lesson) -> Place | None:
+    """Where the instrument first stands while the prediction is open: at another format, for its
+    own would answer it on the same screen. None: where it likes."""
+    return None if _first(words, values()).said is not None else _OPENING
+
+
 @st.fragment
 def draw(words: Lesson) -> None:
     """One panel. A fragment: what reaches further draws the whole page."""
@@ -75,12 +91,7 @@ def draw(words: Lesson) -> None:
         st.rerun(scope="app")
     found = values()
     asks = found["parts"] is not None
-    ask = words["predict"].format(**found)
-    fields: tuple[Number | Choice, ...] = (Number("percent", "Percent", 400),)
-    if asks:
-        ask = f"{ask} {words['predict-text'].format(**found)}"
-        fields += (Choice("text", "The answer", (words["stays"], words["changes"])),)
-    first = Prediction(ask, fields, key=KEY)
+    first = _first(words, found)
     again = Prediction(words["predict-again"], (Number("four", "Percent", 400),), KEY, "4")
 
     def reveal(said: Said) -> None:
