@@ -314,7 +314,7 @@ def test_the_instrument_does_not_answer_the_prediction_on_the_same_screen(open_p
     at = open_page("quantisation")
     assert at.session_state[bench.PLACE] == EXAMPLES["fp8-tensor"][1]
     at.run()
-    assert at.query_params["fmt"] == ["fp8_e4m3"]
+    assert at.query_params["fmt"] == "fp8_e4m3"
     at.number_input(key="kq.predict.percent").set_value(53)
     at.segmented_control(key="kq.predict.text").set_value("changes")
     at.button(key="kq.predict.lock").click().run()
