@@ -104,15 +104,17 @@ def store_and_read_zeros(form: str) -> torch.Tensor:
 
 @interpreted
 def test_a_prompt_s_chunk_reads_no_block_before_its_window():
-    """Those are given back, and their entries −1."""
+    """Those are given back: their entries name a block whose scales are NaN, or are −1."""
     blocks, table = filled([50], "int8", torch.float32, 2, 4, 64)
     query, starts, lens = randn(6, 4, 64), torch.tensor([0, 6]), torch.tensor([50])
     expected = paged_prefill_torch(query, blocks, table, starts, lens, 0.2, 10)
-    given_back = table.clone()
-    given_back[:, : (50 - 6 + 1 - 10) // 4] = -1
-    for backend in ("triton", "torch"):
-        ours = paged_prefill(query, blocks, given_back, starts, lens, 6, 0.2, 10, backend)
-        assert_near(ours, expected)
+    [spare] = set(range(blocks.num_blocks)) - set(table[0].tolist())
+    for entry in (spare, -1):
+        given_back = table.clone()
+        given_back[:, : (50 - 6 + 1 - 10) // 4] = entry
+        for backend in ("triton", "torch"):
+            ours = paged_prefill(query, blocks, given_back, starts, lens, 6, 0.2, 10, backend)
+            assert_near(ours, expected)
 
 
 def far_blocks(form: str) -> KVBlocks:
@@ -137,10 +139,10 @@ def test_codes_and_scales_beyond_two_to_the_31_are_where_they_are(form):
     far = far_blocks(form)
     for blocks in (far, near):
         qkv, angles = randn(4, 3, 64).bfloat16(), randn(4, 32, seed=2)
-        slots = torch.arange(8, 12)
+        slots = torch.arange(8, 12, dtype=torch.int32)
         rotate_and_store(qkv, angles.cos(), angles.sin(), blocks, slots, backend="triton")
     same_blocks(*(third(blocks) for blocks in (far, near)))
-    query, table, lens = randn(1, 2, 64).bfloat16(), torch.tensor([[2]]), torch.tensor([4])
+    query, table, lens = randn(1, 2, 64).bfloat16(), torch.tensor([[2]]).int(), torch.tensor([4])
     expected = paged_decode_torch(query, near, table, lens, 0.125)
     assert_near(paged_decode(query, far, table, lens, 0.125, backend="triton"), expected)
     starts = torch.tensor([0, 1])
