@@ -79,6 +79,15 @@ def validator(name: str) -> Any:
     return jsonschema_rs.validator_for(load_schema(name))
 
 
+def said(error: jsonschema_rs.ValidationError) -> str:
+    """A validator's message, with all choices where one had to be made: it names two of them."""
+    options = getattr(error.kind, "options", None)
+    if options is None:
+        return str(error.message)
+    given, *choices = (json.dumps(one, ensure_ascii=False) for one in (error.instance, *options))
+    return f"{given} is not one of {', '.join(choices)}"
+
+
 def keys(data: Any, path: list[Any]) -> list[Any]:
     """A validator's path with an object's keys as they are: it gives "0" as the number 0."""
     out: list[Any] = []

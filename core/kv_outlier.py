@@ -73,9 +73,14 @@ def with_outlier_head(directory: Path, layer: int, head: int, factor: int) -> It
 
 def measure(runner: ModelRunner, threads: int | None = None) -> dict[str, Any]:
     """The `outlier` section of `kv-quality/1`: key errors of the head and of the others in its
-    layer, and what the text loses. The head lies in the middle of the model."""
+    layer, and what the text loses. The head lies in the middle of the model.
+
+    Raises UnsupportedError for a model with one KV head alone, and as `with_outlier_head` does.
+    """
     layer = runner.config.num_hidden_layers // 2
     head = runner.config.num_key_value_heads - 1
+    if head == 0:
+        raise UnsupportedError("an outlier head needs others beside it, and there is one KV head")
     quality = KVQuality(runner)
     rows = []
     for factor in FACTORS:

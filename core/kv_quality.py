@@ -75,8 +75,11 @@ MAX_TOKENS = 96
 
 
 def layer_mixes(num_layers: int) -> dict[str, KVDtype]:
-    """A third of the layers in int4, the others in int8: the outer ones, or the inner ones."""
+    """A third of the layers in int4, the others in int8: the outer ones, or the inner ones. None
+    of a model of fewer than 6."""
     sixth = num_layers // 6
+    if not sixth:
+        return {}
     outer = {f"0-{sixth - 1}": "int4", f"{num_layers - sixth}-{num_layers - 1}": "int4"}
     first = (num_layers - 2 * sixth) // 2
     inner = {f"{first}-{first + 2 * sixth - 1}": "int4"}

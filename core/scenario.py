@@ -170,7 +170,7 @@ def _check_schema(data: Any) -> None:
         if unknown:
             name = unknown[0] if unknown[0].isidentifier() else repr(unknown[0])[:80]
             raise ScenarioError(jsonio.format_path([*path, name]), "unknown field") from None
-        message = str(error.message)
+        message = jsonio.said(error)
         if not _is_finite(data, path):  # the validator shows it as null
             message = "not a finite number"
         if len(message) > 300:  # the message repeats the value, which may be a megabyte

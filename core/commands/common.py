@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from core.errors import KVScopeError
+
 
 def print_json(value: Any) -> None:
     """JSON on standard output, keys in their own order."""
@@ -82,7 +84,12 @@ def add_cache_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _kv_dtype(text: str) -> Any:
-    return json_argument(text, "--kv-dtype") if text.lstrip().startswith("{") else text
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return json_argument(text, "kv_dtype")
+    except KVScopeError as error:  # argparse says nothing of an error of a kind it does not know
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 class ProgressLine:

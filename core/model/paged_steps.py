@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from core.model.decode_graphs import Capture, CudaCapture, DecodeGraphs, captured_sizes
+from core.model.errors import MemoryBudgetError
 from core.model.kv_store import KVStore
 from core.model.made_up_steps import made_up_step
 from core.model.paged_inputs import (
@@ -97,15 +98,21 @@ class PagedSteps:
         if _has_pending_scales(store):
             self._waiting = store
             return
-        self._graphs = DecodeGraphs(
-            self._model,
-            store,
-            self._device,
-            self._sizes,
-            self._max_model_len,
-            self._keys_per_split,
-            self._capture,
-        )
+        try:
+            self._graphs = DecodeGraphs(
+                self._model,
+                store,
+                self._device,
+                self._sizes,
+                self._max_model_len,
+                self._keys_per_split,
+                self._capture,
+            )
+        except torch.OutOfMemoryError as error:
+            raise MemoryBudgetError(
+                "no memory is left for the graphs of decode steps: lower gpu_memory_utilization, "
+                "num_blocks or max_num_seqs, or set enforce_eager"
+            ) from error
 
     def unbind(self) -> None:
         """Let go of the pool, which graphs hold too."""

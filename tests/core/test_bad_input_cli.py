@@ -30,6 +30,10 @@ def good_run() -> dict:
         (b"[" * 100_000, "nested"),
         (json.dumps(GOOD | {"colour": "red\nblue"}).encode(), "colour"),
         (json.dumps(scenario(num_blocks=10**30)).encode(), "engine.num_blocks"),
+        (
+            json.dumps(scenario(kv_dtype={"format": "int8", "layers": {"0": 4}})).encode(),
+            "engine.kv_dtype.layers.0",
+        ),
         (json.dumps(scenario(req("A", [1]), req("A", [1]))).encode(), "requests[1].id"),
         (json.dumps(scenario({"id": "A", "prompt": "x" * 10_000_000})).encode(), "prompt"),
         (b'{"schema":"scenario/1","engine":{"watermark":NaN}}', "NaN"),
@@ -233,3 +237,8 @@ def test_llm_refuses_a_prompt_that_the_model_cannot_read(tiny_llm, prompt: objec
     assert tiny_llm.engine.done
     (after,) = tiny_llm.generate([[3, 4, 5]])
     assert len(after.outputs[0].token_ids) >= 1
+
+
+def test_a_cache_s_format_that_is_no_json_is_refused_in_one_line() -> None:
+    line = assert_one_error(cli("generate", "hello", "--kv-dtype", '{"format"}'), "not JSON")
+    assert "_kv_dtype" not in line

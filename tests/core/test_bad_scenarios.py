@@ -146,6 +146,13 @@ def test_a_field_of_the_cache_s_format_is_named(kv_dtype: Any, path: str) -> Non
     assert error.path == f"engine.kv_dtype.{path}" and "\n" not in str(error)
 
 
+def test_all_choices_are_named() -> None:
+    error = refused(with_engine(kv_dtype="fp4"))
+    assert str(error).endswith(
+        '"fp4" is not one of "model", "fp8", "fp8_per_token_head", "int8_per_token_head"'
+    )
+
+
 def test_without_a_cache_there_is_no_error_of_storing() -> None:
     error = refused({**with_engine(kv_cache=False, measure_kv_error=True), "model": "any"})
     assert error.path == "engine.measure_kv_error"

@@ -31,6 +31,7 @@ from paged_checks import (
 )
 
 from core.model.decode_graphs import captured_sizes
+from core.model.errors import MemoryBudgetError
 from core.model.paged_inputs import PagedStep, StepShape, keys_per_split, padded_width
 from core.runner import ScheduledSequence, StepBatch
 from core.sampling import filters
@@ -337,6 +338,16 @@ def test_a_new_pool_gets_graphs_of_its_own(directory):
     assert len(graphs.replays) == 2 * made
     expected, _ = generate(plain_runner(directory), PROMPTS[:2], 5)
     assert generate(runner, PROMPTS[:2], 5, block_size=8, num_blocks=32)[0] == expected
+
+
+def test_graphs_that_do_not_fit_are_refused_in_words(directory):
+    """What they take is estimated when the pool is sized: another process may have it by then."""
+
+    def capture(work):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with pytest.raises(MemoryBudgetError, match=r"lower gpu_memory_utilization.*enforce_eager"):
+        paged_runner(directory, capture=capture)
 
 
 def test_capturing_writes_nothing_into_the_pool(directory):
