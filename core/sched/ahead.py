@@ -19,7 +19,14 @@ that the scheduler decides).
 A run looks like any other, but a step's tokens stand in the record of the step after it, behind
 that step's schedule: record k has `scheduled` of step k, and `token_sampled`, `block_cached`,
 `finished` … of step k − 1. Its timing, work and candidates are those of what was waited for in it.
-If nobody is left who could go on, the last step in flight is waited for at once.
+If nobody is left who could go on, the last step in flight is waited for at once. A prompt of 3
+tokens whose second answer token ends it, beside others:
+
+    record   scheduled                 and then
+    0        A computes 3
+    1        A computes 1, unknown     its first token is known
+    2        A computes 1, unknown     its second one is known, and ends it
+    3                                  its third one is dropped, its blocks are freed
 
 What is known ahead costs nothing: a sequence whose unknown token is its last one (`max_tokens`,
 `max_model_len`, the end of a script) is not scheduled again. A stop token, a stop string and a

@@ -386,3 +386,16 @@ def test_a_run_may_begin_while_a_step_is_in_flight(seed: int, node: str, root: A
         )
         for reduced, own in zip(json.loads(done.stdout), states, strict=True):
             assert_same(reduced, own)
+
+
+def test_the_docstrings_example_is_what_happens() -> None:
+    run = ahead_of(
+        req("A", tokens(0, 3), output_tokens=[7, 9, 5, 6], stop_token_ids=[9]),
+        req("B", tokens(20, 3), max_tokens=8),
+    )
+    assert granted(run, "A")[:4] == [3, 1, 1, None]
+    told = [[e["type"] for e in r["events"] if e.get("sequence") == "A"] for r in run.steps[:4]]
+    assert told[0][-1] == "scheduled" and told[1] == ["scheduled", "token_sampled"]
+    assert {"scheduled", "token_sampled", "finished"} <= set(told[2])
+    assert set(told[3]) == {"blocks_freed"}
+    assert output_tokens(run)["A"] == [7, 9]
