@@ -103,6 +103,16 @@ class KVSpec:
             forms[index] = form
         return tuple(forms)
 
+    def describes(self, kv_format: Mapping[str, Any]) -> bool:
+        """Whether a run's header (`kv_format` there) tells of such a cache, whatever its model."""
+        try:
+            layers = list(self.of_layers(len(kv_format["layers"])))
+        except ScenarioError:
+            return False
+        kinds = (kv_format["scale"], kv_format["calibration"])
+        fixed = kv_format["scale_bytes"] if self.dynamic else 0
+        return (layers, *kinds, fixed) == (kv_format["layers"], self.scale, self.calibration, 0)
+
     def token_bytes(self, form: str, n_kv: int, head_dim: int, model_bytes: int) -> int:
         """Bytes of one token's K and V in one layer, its own scales included.
 

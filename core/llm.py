@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Listing
 from pathlib import Path
 from time import perf_counter
+from traceback import clear_frames
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -193,7 +194,12 @@ class LLM:
     def _step(self) -> list[Sequence]:
         """One engine step; tokens of streamed requests go to their queues, whoever asked for it."""
         with interrupts_deferred():  # a step cut in half would cost the whole engine
-            grown = self.engine.step()
+            try:
+                grown = self.engine.step()
+            except BaseException as exc:
+                # The pool goes with the engine, and a new one must fit: no frame may hold the old.
+                clear_frames(exc.__traceback__)
+                raise
         for seq in grown:
             stream = self._streams.get(seq.request)
             if stream is not None:

@@ -105,6 +105,10 @@ def verify_tokens(run: Run) -> None:
         raise MismatchError("the weights differ from those that were recorded")
     if again.header["sliding_window"] != run.header.get("sliding_window"):
         raise MismatchError("header.sliding_window is not the model's")
+    for name in ("kv_bytes_per_token", "kv_cache_bytes", "kv_format"):
+        old, new = run.header.get(name), again.header.get(name)
+        if name in run.header and old != new:
+            raise MismatchError(f"header.{name}: recorded {old}, the model has {new}")
     if again.header["source"]["device"] != source["device"]:
         raise UnsupportedError(
             f"recorded on {source['device']}, this is {again.header['source']['device']}"

@@ -45,6 +45,7 @@ def verify(run: Run) -> None:
         raise MismatchError(f"label {run.header['label']} for source {run.header['source']}")
     if scripted and run.header.get("sliding_window") is not None:
         raise MismatchError("header.sliding_window: a script has no model, and so no window")
+    _verify_kv_format(run, scripted)
     runner = ScriptedRunner() if scripted else _RecordedRunner(run)
     again = Engine(_as_scripted(run), runner, label=run.header["label"])
     for index, recorded in enumerate(run.steps):
@@ -57,6 +58,17 @@ def verify(run: Run) -> None:
         raise MismatchError(f"the run goes on after its {len(run.steps)} recorded steps")
     _verify_results(run.results, again.results())
     check_results(run)
+
+
+def _verify_kv_format(run: Run, scripted: bool) -> None:
+    """Whether the header's `kv_format` is what the scenario's `kv_dtype` asks for."""
+    spec, told = run.scenario.engine.kv_spec, run.header.get("kv_format")
+    if scripted or not spec.quantised:
+        fits = told is None
+    else:
+        fits = told is not None and spec.describes(told)
+    if not fits:
+        raise MismatchError("header.kv_format is not what the scenario's kv_dtype asks for")
 
 
 _ADDED_LATER = ("num_preemptions",)  # older runs are without it

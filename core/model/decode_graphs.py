@@ -26,9 +26,16 @@ from core.model.step_clock import NoClock
 Capture = Callable[[Callable[[], None]], Callable[[], None]]
 """Work → what does the same work again, on the numbers that lie in the same places then."""
 
+LARGEST = 512
+"""Sequences of the largest graph; vLLM stops there, too."""
+
 
 def captured_sizes(max_num_seqs: int) -> list[int]:
-    """1, 2, 4, 8, then every 8th up to 256, then every 16th; the last is max_num_seqs itself."""
+    """1, 2, 4, 8, then every 8th up to 256, then every 16th; the last is max_num_seqs itself.
+
+    At most LARGEST: so many sequences keep a GPU busy for longer than launches take.
+    """
+    max_num_seqs = min(max_num_seqs, LARGEST)
     sizes = [1, 2, 4, *range(8, 257, 8), *range(272, max_num_seqs + 1, 16)]
     return sorted({*(size for size in sizes if size < max_num_seqs), max_num_seqs})
 

@@ -246,11 +246,15 @@ class EngineHost:
 
     def _step(self, live: LiveEngine) -> None:
         self._busy_since = monotonic()
+        failed = ""
         try:
             live.step()
         except Exception as exc:
             _log.exception("a live step failed")
-            live.start_again(f"a step failed: {type(exc).__name__}: {exc}")
+            failed = f"a step failed: {type(exc).__name__}: {exc}"
+        try:
+            if failed:  # behind the exception, whose traceback holds the old pool
+                live.start_again(failed)
         finally:
             self._busy_since = None
 

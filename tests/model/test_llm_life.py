@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import weakref
 
 import pytest
 
@@ -171,6 +172,24 @@ def test_a_failed_step_starts_a_fresh_engine(llm, monkeypatch):
     assert llm.engine.num_steps == 0
     assert llm.generate(A, params())[0].outputs[0].token_ids
     assert_verified(llm)
+
+
+def test_the_old_pool_goes_before_the_new_one_is_made(llm, monkeypatch):
+    """The two would not fit a GPU whose memory the pool fills."""
+    old, new_store, held = weakref.ref(llm.runner.store), llm.runner._new_store, []
+
+    def fails(hidden_states):
+        raise RuntimeError("the device is gone")
+
+    def noting(*shape):
+        held.append(old() is not None)
+        return new_store(*shape)
+
+    monkeypatch.setattr(llm.runner, "compute_logits", fails)
+    monkeypatch.setattr(llm.runner, "_new_store", noting)
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        llm.generate([A, B], params())
+    assert held == [False]
 
 
 def test_a_second_call_finds_the_prefix(llm):

@@ -271,7 +271,8 @@ def test_sizes_that_are_captured():
     assert captured_sizes(6) == [1, 2, 4, 6]
     assert captured_sizes(32) == [1, 2, 4, 8, 16, 24, 32]
     assert captured_sizes(300)[-5:] == [248, 256, 272, 288, 300]
-    assert len(captured_sizes(1024)) == len(set(captured_sizes(1024)))
+    assert captured_sizes(512) == captured_sizes(65_536)  # a batch beyond runs without
+    assert len(captured_sizes(512)) == len(set(captured_sizes(512))) == 51
 
 
 def replayed(driver, graphs, shares):

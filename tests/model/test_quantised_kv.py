@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import families
 import kv_reference
 import pytest
@@ -10,7 +12,7 @@ from kv_reference import expected_logits
 from model_driver import Driver
 
 from core.engine import Engine
-from core.errors import ScenarioError
+from core.errors import MismatchError, ScenarioError
 from core.llm import LLM
 from core.model.errors import MemoryBudgetError
 from core.model.kv_calibration import kv_amax
@@ -294,6 +296,22 @@ def test_a_run_says_what_its_cache_stored_and_verifies(tiny_dir):
     assert run.header["scenario"]["engine"]["kv_dtype"] == MIX
     verify(run)
     verify_tokens(run)
+    for damage in (
+        {"layers": ["model", "int8", "int8"]},
+        {"layers": ["model"]},
+        {"scale": "per_tensor"},
+        {"calibration": "one"},
+        {"scale_bytes": 8},
+    ):
+        told = {**run.header, "kv_format": {**run.header["kv_format"], **damage}}
+        with pytest.raises(MismatchError, match=r"header\.kv_format"):
+            verify(dataclasses.replace(run, header=told))
+    for told in ({"kv_format": None}, {"kv_bytes_per_token": 1}, {"kv_cache_bytes": 1}):
+        (name,) = told
+        with pytest.raises(MismatchError, match=rf"header\.{name}"):
+            (verify if name == "kv_format" else verify_tokens)(
+                dataclasses.replace(run, header={**run.header, **told})
+            )
     # What a step must read and write, too: 2 heads of 16 numbers, and scales, K and V.
     assert run.header["kv_bytes_per_token"] == 2 * 2 * (16 * 4 + (16 + 4) + (8 + 4))
     assert run.steps[0]["work"]["kv_write_bytes"] == 21 * run.header["kv_bytes_per_token"]

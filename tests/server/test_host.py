@@ -6,6 +6,7 @@ import json
 import random
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +235,34 @@ def test_a_header_tells_of_its_own_pool_while_a_scenario_has_another(host: Engin
     assert "kv_format" not in live
     assert live["kv_bytes_per_token"] == host.runner.kv_bytes_per_token != job["kv_bytes_per_token"]
     assert live["kv_cache_bytes"] == host.runner.kv_cache_bytes
+
+
+@pytest.mark.parametrize("host", [{}], ids=["model"], indirect=True)
+def test_after_a_failed_step_the_old_pool_goes_before_the_new_one_is_made(
+    host: EngineHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two would not fit a GPU whose memory the pool fills."""
+    monkeypatch.setattr("core.server.host._log.exception", lambda message: None)  # pytest keeps it
+    runner = host.runner
+    assert runner is not None and runner.store is not None
+    old, new_store, held = weakref.ref(runner.store), runner._new_store, []
+
+    def fail(hidden_states: Any) -> Any:
+        monkeypatch.delattr(runner, "compute_logits")
+        raise RuntimeError("the device is lost")
+
+    def noting(*shape: Any) -> Any:
+        held.append(old() is not None)
+        return new_store(*shape)
+
+    monkeypatch.setitem(vars(runner), "compute_logits", fail)
+    runner._new_store = noting  # type: ignore[method-assign]
+    spec = RequestSpec(id="A", prompt_tokens=(5, 6), max_tokens=2, ignore_eos=True)
+    ends = []
+    for _ in range(2):
+        box = Outbox(1000)
+        host.submit_live(spec, box).result(20)
+        ends.append(read(host, box).end)
+    assert ends[0] is not None and "the device is lost" in ends[0]["message"]
+    assert ends[1] is not None and ends[1]["end"] == "finished"
+    assert held == [False]
