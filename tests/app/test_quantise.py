@@ -393,6 +393,35 @@ def test_the_outlier_is_two_charts_of_lines_by_scales() -> None:
     assert kl["unit"] == "nats" and kl["lines"][2]["values"] == [0.0002] * 4
 
 
+def test_the_shipped_measurement_is_as_the_page_says() -> None:
+    found = quality.recorded()
+    assert found.label["label"] == "RECORDED" and len(found.by_layer) == made.LAYERS
+    for row in found.rows:
+        token = memory.sized(formats.spec(row.kv_dtype), found.label["source"]["dtype"]).token
+        assert row.kv_bytes_per_token == token.value, row.name
+    by = {quality.place_of(row.kv_dtype): row for row in found.rows}
+    assert len(by) == len(found.rows), "a row that no control can say, or two of one format"
+    words = lesson.load(measured.WORDS)
+    facts = quality.facts(found, words)
+    assert "Where four bits break" in facts and "Where four bits lie" in facts
+    four = by[EXAMPLES["int4"][1]], by[EXAMPLES["int4-tensor"][1]]
+    assert found.own.perplexity < four[0].perplexity < four[1].perplexity
+    inner, outer = by[EXAMPLES["inner"][1]], by[EXAMPLES["outer"][1]]
+    assert inner.kv_bytes_per_token == outer.kv_bytes_per_token
+    assert found.own.kl == 0 and min(row.kl for row in found.rows[1:]) > 0
+
+
+def test_the_shipped_outlier_is_noticed_through_a_shared_scale_of_even_steps_alone() -> None:
+    found = quality.recorded()
+    error = {(one.format, one.scale, one.factor): one.key_error_others for one in found.outlier}
+    assert {one.factor for one in found.outlier} == {1, 4, 16, 64}  # as the lesson says
+    assert error["int8", "per_tensor", 64] > 10 * error["int8", "per_tensor", 1]
+    for kind in (("int8", "per_head_static"), ("int8", "per_token_head")):
+        assert error[*kind, 64] == pytest.approx(error[*kind, 1], rel=0.01)
+    fp8 = [error["fp8_e4m3", "per_tensor", factor] for factor in (1, 64)]
+    assert fp8[1] == pytest.approx(fp8[0], rel=0.1)
+
+
 def test_a_large_or_missing_measurement_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

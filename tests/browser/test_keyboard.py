@@ -11,7 +11,7 @@ from tests.serving import App
 
 pytestmark = pytest.mark.browser
 
-MOST_TABS = 150
+MOST_TABS = 200
 
 # What has the focus, inside components too: its name as a person hears or reads it.
 FOCUSED = """() => {

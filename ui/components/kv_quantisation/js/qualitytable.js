@@ -12,7 +12,7 @@ export function along(value, low, high, log) {
   return high > low ? clamp((f(value) - f(low)) / (f(high) - f(low)), 0, 1) : 0;
 }
 
-export const plain = (v, digits = 3) => (v === 0 ? "0" : v < 0.001 ? v.toExponential(1).replace("e-", "·10⁻").replace(/⁻(\d+)$/, (_, d) => `⁻${[...d].map((x) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[x]).join("")}`) : v >= 1000 ? num(Math.round(v)) : String(Number(v.toPrecision(digits))));
+export const plain = (v) => (v === 0 ? "0" : v < 0.001 ? v.toExponential(1).replace("e-", "·10⁻").replace(/⁻(\d+)$/, (_, d) => `⁻${[...d].map((x) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[x]).join("")}`) : v >= 1000 ? num(Math.round(v)) : String(Number(v.toPrecision(3))));
 
 const signed = (v) => (v < 0 ? `−${-v}` : `+${v}`);
 
@@ -97,7 +97,7 @@ export class QualityTable {
       const cell = (label, ...kids) => Object.assign(el("td", "", ...kids), { title: label });
       const parts = [
         cell(names[1], this.bar(row.bytes / most), el("b", "n", num(row.bytes))),
-        cell(`Mean negative log-likelihood ${signed(row.change[0])} ± ${row.change[1]} nats a token`, this.dot(along(row.perplexity, scales.perplexity.low, scales.perplexity.high, true)), el("b", "n", plain(row.perplexity, 4))),
+        cell(`Mean negative log-likelihood ${signed(row.change[0])} ± ${row.change[1]} nats a token`, this.dot(along(row.perplexity, scales.perplexity.low, scales.perplexity.high, true)), el("b", "n", row.perplexity < 100 ? row.perplexity.toFixed(2) : plain(row.perplexity))),
         cell(names[3], this.dot(along(row.kl, scales.kl.low, scales.kl.high, true), i === 0), el("b", "n", i === 0 ? "–" : plain(Math.max(0, row.kl)))),
         cell(names[4], this.dot(along(row.top1, scales.top1.low, 1, false)), el("b", "n", `${(100 * row.top1).toFixed(1)} %`)),
         ...(prompts.length ? [cell(names[5], el("span", "n firsts", ...this.firsts(row, i)))] : []),
