@@ -31,6 +31,7 @@ from core.kv_spec import KVDtype
 from core.model.model_runner import ModelRunner
 from core.model.read_text import BLOCK_SIZE, hidden_states_of
 from core.scenario import Scenario
+from core.trace.divergence import first_difference
 from core.trace.run import revision
 
 SCHEMA = "kv-quality/1"
@@ -199,11 +200,6 @@ class KVQuality:
             side: (torch.tensor(sums[side]) / torch.tensor(sums[f"{side}_squares"])).sqrt()
             for side in ("key", "value")
         }
-
-
-def first_difference(one: list[int], other: list[int]) -> int | None:
-    """Index of the first token in which two texts differ; None if one begins with the other."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
 
 
 def measure(runner: ModelRunner, progress: Any = None) -> dict[str, Any]:
