@@ -104,6 +104,15 @@ def main(arguments: list[str] | None = None) -> int:
     except (MemoryError, FloatingPointError) as exc:
         print(f"error: {str(exc) or 'out of memory'}", file=sys.stderr)
         return 2
+    except RuntimeError as exc:
+        if type(exc).__name__ != "OutOfMemoryError":  # torch's, which is not imported here
+            raise
+        print(
+            "error: a step does not fit the device's memory: lower max_num_batched_tokens, "
+            "num_blocks or gpu_memory_utilization",
+            file=sys.stderr,
+        )
+        return 2
 
 
 if __name__ == "__main__":

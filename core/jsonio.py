@@ -92,10 +92,14 @@ def keys(data: Any, path: list[Any]) -> list[Any]:
     """A validator's path with an object's keys as they are: it gives "0" as the number 0."""
     out: list[Any] = []
     for part in path:
-        if isinstance(data, dict) and part not in data:
-            part = next(key for key in data if key.isdigit() and int(key) == part)
+        if isinstance(data, dict):
+            if part not in data:
+                alike = (key for key in data if key.isdecimal() and int(key) == part)
+                part = next(alike, str(part))
+            data = data.get(part)
+        else:
+            data = data[part] if isinstance(data, list) else None
         out.append(part)
-        data = data[part]
     return out
 
 

@@ -109,14 +109,20 @@ class KVStore:
             else LayerScales(spec, form, shape[:-1], device, None if amax is None else amax[layer])
             for layer, form in enumerate(self.forms)
         ]
-        self.blocks = [
-            torch.zeros(
-                (*shape[:-1], shape[-1] // 2) if form == "int4" else shape,
-                dtype=STORED.get(form, dtype),
-                device=device,
-            )
-            for form in self.forms
-        ]
+        try:
+            self.blocks = [
+                torch.zeros(
+                    (*shape[:-1], shape[-1] // 2) if form == "int4" else shape,
+                    dtype=STORED.get(form, dtype),
+                    device=device,
+                )
+                for form in self.forms
+            ]
+        except torch.OutOfMemoryError as error:  # a GPU's free memory lies in pieces
+            raise MemoryBudgetError(
+                f"a pool of {num_blocks:,} blocks of {block_size} tokens does not fit the memory "
+                f"of {device.type}: choose fewer blocks"
+            ) from error
         # The same memory, seen as the vectors that are written and as the rows that are read. torch
         # cannot index fp8; its bytes are bytes.
         movable = [_movable(layer) for layer in self.blocks]

@@ -6,8 +6,10 @@ import json
 import math
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
+from core import jsonio
 from core.errors import ScenarioError
 from core.scenario import Scenario
 from core.simulate import simulate
@@ -144,6 +146,15 @@ def test_an_engine_choice_must_be_a_listed_one(field: str, value: Any) -> None:
 def test_a_field_of_the_cache_s_format_is_named(kv_dtype: Any, path: str) -> None:
     error = refused(with_engine(kv_dtype=kv_dtype))
     assert error.path == f"engine.kv_dtype.{path}" and "\n" not in str(error)
+
+
+@pytest.mark.parametrize("key", ["7", "07", "+7", "²", "٧", "a"])
+def test_a_place_in_an_object_is_told_whatever_its_key(key: str) -> None:
+    validator = jsonschema_rs.validator_for({"additionalProperties": {"items": {"type": "null"}}})
+    with pytest.raises(jsonschema_rs.ValidationError) as error:
+        validator.validate({"8": [], key: [None, 0]})
+    path = jsonio.keys({"8": [], key: [None, 0]}, list(error.value.instance_path))
+    assert path == [key if key != "+7" else path[0], 1] and isinstance(path[0], str)
 
 
 def test_all_choices_are_named() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from core.__main__ import main
 from core.model import kv_store
 from core.model.checkpoint_files import INDEX, check_safetensors
 from core.model.errors import MemoryBudgetError, ModelError, ModelFileError, ModelNotFound
@@ -225,6 +226,24 @@ def test_the_pool_is_checked_against_what_is_available(tiny, monkeypatch):
     KVStore(tiny.config, 1000, 4, torch.float32, CPU)
     with pytest.raises(MemoryBudgetError, match="choose fewer blocks"):
         KVStore(tiny.config, 100_000, 4, torch.float32, CPU)
+
+
+def test_memory_in_pieces_is_refused_in_words(tiny, monkeypatch):
+    def zeros(*shape, **kind):
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate")
+
+    monkeypatch.setattr(kv_store.torch, "zeros", zeros)
+    with pytest.raises(MemoryBudgetError, match=r"8 blocks of 4 tokens.*choose fewer blocks"):
+        KVStore(tiny.config, 8, 4, torch.float32, CPU)
+
+
+def test_a_step_that_does_not_fit_is_one_line(monkeypatch, capsys):
+    def run(args):
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate")
+
+    monkeypatch.setattr("core.commands.generate.run", run)
+    assert main(["generate", "hello"]) == 2
+    assert capsys.readouterr().err.startswith("error: a step does not fit the device's memory")
 
 
 def test_available_memory_is_a_plausible_number():

@@ -50,6 +50,7 @@ def test_a_scenario_has_its_own_format_and_the_live_pool_keeps_its(engine: Serve
         ({"format": "int8", "layers": {"3-1": "model"}}, "engine.kv_dtype.layers"),
         ({"format": "int8", "layers": {"0": "model", "0-1": "int4"}}, "engine.kv_dtype.layers"),
         ({"format": "int8", "layers": {"-1": "model"}}, "engine.kv_dtype.layers"),
+        ({"format": "int8", "layers": {"0": "int2"}}, "engine.kv_dtype.layers.0"),
         ({"format": "int8", "group_size": 8}, "engine.kv_dtype.group_size"),
     ],
     ids=str,
