@@ -6,10 +6,14 @@ import dataclasses
 
 import families
 import pytest
+import torch
 
 from core.__main__ import main
-from core.kv_quality import FORMATS, layer_mixes
+from core.kv_quality import FORMATS, KVQuality, layer_mixes
 from core.kv_spec import KVSpec
+from core.llm import LLM
+from core.model.read_text import BLOCK_SIZE, hidden_states_of
+from core.outputs import SamplingParams
 from core.trace import kv_quality
 
 SHAPES = {
@@ -52,3 +56,26 @@ def test_layer_mixes_are_formats_of_the_model(num_layers):
     for kv_dtype in mixes.values():
         forms = KVSpec.of(kv_dtype).of_layers(num_layers)
         assert forms.count("int4") == num_layers // 6 * 2
+
+
+@pytest.mark.parametrize("kv_dtype", ["model", "int8_per_token_head", {"format": "int4"}], ids=str)
+def test_what_is_measured_is_what_the_engine_says_of_the_same_text(tiny_dir, tiny, kv_dtype):
+    """Likelihoods by the engine's own prompt log-probabilities; KL by torch's function for it."""
+    quality = KVQuality(tiny, "the block table maps the tokens, naïve café 12 34 the the " * 9, 300)
+    reading = quality.read(kv_dtype)
+    judged = []
+    for form in ("model", kv_dtype):
+        llm = LLM(tiny_dir, dtype="float32", device="cpu", kv_dtype=form, block_size=16)
+        [out] = llm.generate([quality.tokens], SamplingParams(max_tokens=1, prompt_logprobs=1))
+        judged.append(out.prompt_logprobs[1:])
+    assert [-one.logprob for one in judged[1]] == pytest.approx(reading.nll.tolist(), abs=2e-4)
+    same = [own.top[0][0] == other.top[0][0] for own, other in zip(*judged, strict=True)]
+    assert same == reading.same.tolist()
+    logits = []
+    for form in ("model", kv_dtype):
+        with tiny.lent(-(-len(quality.tokens) // BLOCK_SIZE), BLOCK_SIZE, kv_dtype=form):
+            rows = [tiny.compute_logits(h) for h in hidden_states_of(tiny, quality.tokens)]
+        logits.append(torch.cat(rows).double().log_softmax(-1))
+    kl = torch.nn.functional.kl_div(logits[1], logits[0], log_target=True, reduction="none")
+    assert torch.allclose(kl.sum(-1)[:-1], reading.kl, atol=1e-5)
+    assert (reading.kl.max() < 1e-5) == (kv_dtype == "model")
