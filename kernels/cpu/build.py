@@ -23,7 +23,7 @@ import torch
 _HERE = Path(__file__).parent
 _SOURCES = ("kernels.cpp", "attention.h", "formats.h", "layer.h", "linear.h", "simd.h", "store.h")
 _NEEDED = ("avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16", "avx512_vnni")
-_FLAGS = ["-std=c++17", "-O3", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti", "-w"]
+_FLAGS = ["-std=c++17", "-O2", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti", "-w"]
 _FLAGS += ["-m" + name.replace("_", "") for name in _NEEDED] + ["-mfma", "-fopenmp"]
 _TIMEOUT_S = 120
 
