@@ -46,7 +46,8 @@ class CudaCapture:
     time. What is to outlive the replay must be written to memory from before the capture."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        make: Any = torch.cuda.Stream
+        self._device, self._side = device, make(device)  # cuBLAS keeps a workspace for each stream
         self._alive: WeakSet[Any] = WeakSet()
         self._pool: Any = None
 
@@ -56,8 +57,7 @@ class CudaCapture:
             # again; some of its memory may be in use for longer (cuBLAS's workspace).
             self._pool = torch.cuda.graph_pool_handle()
         # Once outside first, where kernels may be compiled and libraries take their memory.
-        make: Any = torch.cuda.Stream
-        present, side = torch.cuda.current_stream(self._device), make(self._device)
+        present, side = torch.cuda.current_stream(self._device), self._side
         side.wait_stream(present)
         with torch.cuda.stream(side):
             work()

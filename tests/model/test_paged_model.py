@@ -345,7 +345,7 @@ def test_a_new_pool_gets_graphs_of_its_own(directory):
 
 def test_graphs_share_their_memory_and_a_new_set_has_its_own(monkeypatch):
     """torch refuses the handle of a pool whose graphs are all gone."""
-    handles, used = iter(range(10)), []
+    handles, used, streams = iter(range(10)), [], []
 
     class Graph:
         def replay(self):
@@ -355,10 +355,14 @@ def test_graphs_share_their_memory_and_a_new_set_has_its_own(monkeypatch):
         used.append(pool)
         return nullcontext()
 
-    stream = SimpleNamespace(wait_stream=lambda other: None)
+    def stream(device):
+        streams.append(SimpleNamespace(wait_stream=lambda other: None))
+        return streams[-1]
+
+    present = stream("cuda")
     for name, stand_in in {
-        "Stream": lambda device: stream,
-        "current_stream": lambda device: stream,
+        "Stream": stream,
+        "current_stream": lambda device: present,
         "stream": lambda one: nullcontext(),
         "graph_pool_handle": lambda: next(handles),
         "CUDAGraph": Graph,
@@ -373,6 +377,7 @@ def test_graphs_share_their_memory_and_a_new_set_has_its_own(monkeypatch):
     replays.clear()
     capture(lambda: None)
     assert used == [0, 0, 0, 0, 1]
+    assert len(streams) == 2  # cuBLAS takes tens of megabytes for each
 
 
 def test_graphs_that_do_not_fit_are_refused_in_words(directory):
