@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import torch
 
@@ -45,13 +46,18 @@ class CudaCapture:
     time. What is to outlive the replay must be written to memory from before the capture."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._pool = torch.cuda.graph_pool_handle()
+        make: Any = torch.cuda.Stream
+        self._device, self._side = device, make(device)  # cuBLAS keeps a workspace for each stream
+        self._alive: WeakSet[Any] = WeakSet()
+        self._pool: Any = None
 
     def __call__(self, work: Callable[[], None]) -> Callable[[], None]:
+        if not self._alive:
+            # torch gives a pool up with its last graph, and asserts that its handle is not used
+            # again; some of its memory may be in use for longer (cuBLAS's workspace).
+            self._pool = torch.cuda.graph_pool_handle()
         # Once outside first, where kernels may be compiled and libraries take their memory.
-        make: Any = torch.cuda.Stream
-        present, side = torch.cuda.current_stream(self._device), make(self._device)
+        present, side = torch.cuda.current_stream(self._device), self._side
         side.wait_stream(present)
         with torch.cuda.stream(side):
             work()
@@ -60,6 +66,7 @@ class CudaCapture:
         # Other threads may go on to use the device meanwhile: one asks how much memory is free.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             work()
+        self._alive.add(graph)
         replay: Callable[[], None] = graph.replay
         return replay
 

@@ -17,9 +17,8 @@ class KVError:
     shape: of a layer's pool, [2, num_blocks, n_kv, block_size, d].
     """
 
-    def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
+    def __init__(self, shape: tuple[int, ...]) -> None:
         self._n_kv = shape[2]
-        self._device = device
         self._sums: dict[int, torch.Tensor] = {}
 
     def add(self, layer: int, stored: torch.Tensor, wanted: torch.Tensor) -> None:

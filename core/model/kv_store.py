@@ -129,7 +129,7 @@ class KVStore:
         self._vectors = [layer.view(-1, layer.shape[-1]) for layer in movable]
         self._rows = [layer.view(-1, block_size * layer.shape[-1]) for layer in movable]
         self._gathered: dict[tuple[torch.dtype, int], torch.Tensor] = {}
-        self._error = KVError(shape, device) if measure_error else None
+        self._error = KVError(shape) if measure_error else None
 
     @property
     def num_bytes(self) -> int:

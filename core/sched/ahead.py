@@ -18,7 +18,8 @@ that the scheduler decides).
 
 A run looks like any other, but a step's tokens stand in the record of the step after it, behind
 that step's schedule: record k has `scheduled` of step k, and `token_sampled`, `block_cached`,
-`finished` … of step k − 1. Its timing, work and candidates are those of what was waited for in it.
+`finished` … of step k − 1. Its timing, work and candidates are those of what was waited for in it;
+its `kv_error` is of all that was stored by then, step k included.
 If nobody is left who could go on, the last step in flight is waited for at once. A prompt of 3
 tokens whose second answer token ends it, beside others:
 

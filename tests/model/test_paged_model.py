@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import matrix
 import paged_checks
@@ -30,7 +32,7 @@ from paged_checks import (
     tiny_model,
 )
 
-from core.model.decode_graphs import captured_sizes
+from core.model.decode_graphs import CudaCapture, captured_sizes
 from core.model.errors import MemoryBudgetError
 from core.model.paged_inputs import PagedStep, StepShape, keys_per_split, padded_width
 from core.runner import ScheduledSequence, StepBatch
@@ -339,6 +341,43 @@ def test_a_new_pool_gets_graphs_of_its_own(directory):
     assert len(graphs.replays) == 2 * made
     expected, _ = generate(plain_runner(directory), PROMPTS[:2], 5)
     assert generate(runner, PROMPTS[:2], 5, block_size=8, num_blocks=32)[0] == expected
+
+
+def test_graphs_share_their_memory_and_a_new_set_has_its_own(monkeypatch):
+    """torch refuses the handle of a pool whose graphs are all gone."""
+    handles, used, streams = iter(range(10)), [], []
+
+    class Graph:
+        def replay(self):
+            pass
+
+    def graph(made, pool, capture_error_mode):
+        used.append(pool)
+        return nullcontext()
+
+    def stream(device):
+        streams.append(SimpleNamespace(wait_stream=lambda other: None))
+        return streams[-1]
+
+    present = stream("cuda")
+    for name, stand_in in {
+        "Stream": stream,
+        "current_stream": lambda device: present,
+        "stream": lambda one: nullcontext(),
+        "graph_pool_handle": lambda: next(handles),
+        "CUDAGraph": Graph,
+        "graph": graph,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    capture = CudaCapture(torch.device("cuda"))
+    replays = [capture(lambda: None) for _ in range(3)]
+    assert used == [0, 0, 0]
+    replays.pop()
+    replays.append(capture(lambda: None))
+    replays.clear()
+    capture(lambda: None)
+    assert used == [0, 0, 0, 0, 1]
+    assert len(streams) == 2  # cuBLAS takes tens of megabytes for each
 
 
 def test_graphs_that_do_not_fit_are_refused_in_words(directory):
