@@ -22,6 +22,7 @@ from typing import Protocol
 import torch
 
 from core.model.errors import MemoryBudgetError, ModelError
+from core.model.memory import MARGIN
 
 GRAPH_BYTES = 4 << 20
 """Kept free for each graph beside its activations. An estimate: no GPU has measured it."""
@@ -86,8 +87,9 @@ class MemoryPlan:
     @property
     def pool(self) -> int:
         """What is left for the KV pool; below 0 if the rest does not fit either."""
-        used = self.others + self.weights + self.activations + self.graphs
-        return int(self.utilization * self.total) - used
+        kept = self.others + self.weights
+        asked = int(self.utilization * self.total) - kept - self.activations - self.graphs
+        return min(asked, self.total - kept - MARGIN)  # what a pool must leave (`KVStore`)
 
     def num_blocks(self, bytes_per_block: int, least: int = 1) -> int:
         """Blocks that fit. Raises MemoryBudgetError if these are fewer than least."""

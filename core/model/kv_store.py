@@ -22,13 +22,10 @@ from core.model.config import ModelConfig
 from core.model.errors import MemoryBudgetError
 from core.model.kv_error import KVError
 from core.model.kv_scales import STORED, LayerScales
-from core.model.memory import available_memory_bytes
+from core.model.memory import MARGIN, available_memory_bytes
 from kernels.kv_blocks import KVBlocks, decode
 
 _PLAIN = KVSpec()
-
-_MARGIN = 256 << 20
-"""Bytes left free beside the pool, for activations and the rest of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +254,10 @@ def _movable(stored: torch.Tensor) -> torch.Tensor:
 
 def _check_fits(num_bytes: int, num_blocks: int, block_size: int, device: torch.device) -> None:
     available = available_memory_bytes(device)
-    if available is not None and num_bytes + _MARGIN > available:
+    if available is not None and num_bytes + MARGIN > available:
         raise MemoryBudgetError(
             f"a pool of {num_blocks:,} blocks of {block_size} tokens needs {num_bytes:,} bytes "
-            f"({num_bytes / 1e9:.2f} GB) beside {_MARGIN / 1e9:.2f} GB of working memory, but "
+            f"({num_bytes / 1e9:.2f} GB) beside {MARGIN / 1e9:.2f} GB of working memory, but "
             f"only {available:,} bytes ({available / 1e9:.2f} GB) are available on "
             f"{device.type}: choose fewer blocks"
         )

@@ -60,6 +60,8 @@ def load_runner(
         raise ModelError(
             "gpu_memory_utilization and kv_cache_memory_bytes both size the pool: give one of them"
         )
+    if kv_cache_memory_bytes is not None and not engine.kv_cache:
+        raise ModelError("kv_cache_memory_bytes sizes a KV pool, and kv_cache is false: leave one")
     given = utilization is None and kv_cache_memory_bytes is None
     pool = engine.kv_pool if given else {**engine.kv_pool, "num_blocks": 1}
     options = PagedOptions(

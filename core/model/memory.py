@@ -7,6 +7,9 @@ from pathlib import Path
 
 import torch
 
+MARGIN = 256 << 20
+"""Bytes left free beside the pool, for activations and the rest of the process."""
+
 
 def available_memory_bytes(device: torch.device) -> int | None:
     """Bytes that can be allocated on a device now; None where the system does not say.

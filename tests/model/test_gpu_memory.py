@@ -19,6 +19,12 @@ from core.model.step_inputs import build_step_inputs
 GB = 10**9
 
 
+@pytest.fixture
+def no_margin(monkeypatch):
+    """For cards of a few kilobytes."""
+    monkeypatch.setattr("core.model.gpu_memory.MARGIN", 0)
+
+
 class Card:
     """A GPU of 80 GB: steps of this much, 1.5 GB of others, what the allocator holds and keeps."""
 
@@ -103,6 +109,16 @@ def test_a_share_is_above_0_and_at_most_1(share):
     assert card.ran == []
 
 
+def test_a_pool_leaves_what_a_store_asks_for_beside_it():
+    """Else a share near 1 would be planned, and refused when the pool is made."""
+    card = Card(prompts=GB // 100, decodes=GB // 100, others=0)
+    card.highest = card.weights
+    plan = card.plan(1.0)
+    assert plan.pool == plan.total - plan.others - plan.weights - (256 << 20)
+    assert card.plan(0.9).pool == int(0.9 * 80 * GB) - 16 * GB - plan.others - GB // 100
+
+
+@pytest.mark.usefixtures("no_margin")
 def test_blocks_are_whole():
     plan = MemoryPlan(1000, 1.0, 100, 200, 100, 0)
     assert (plan.num_blocks(60), plan.num_blocks(601 - 1), plan.num_blocks(1)) == (10, 1, 600)
@@ -170,6 +186,7 @@ def runner(request, tmp_path):
     return paged_runner(tiny_model(request.param, tmp_path), max_num_seqs=4)
 
 
+@pytest.mark.usefixtures("no_margin")
 def test_a_runner_gets_the_pool_that_fits(runner):
     config = EngineConfig(
         num_blocks=3, block_size=8, max_num_seqs=4, max_num_batched_tokens=40, max_model_len=64
@@ -183,6 +200,7 @@ def test_a_runner_gets_the_pool_that_fits(runner):
     assert driver.run([driver.add([5, 6, 7])], 3)[0]
 
 
+@pytest.mark.usefixtures("no_margin")
 def test_quantised_blocks_are_smaller_so_more_fit(runner):
     config = EngineConfig(block_size=8, max_num_seqs=4, kv_dtype="int8_per_token_head")
     card = Watched(57, runner.kv_bytes_per_token * 8)  # of float32
@@ -192,6 +210,7 @@ def test_quantised_blocks_are_smaller_so_more_fit(runner):
     assert runner.kv_cache_bytes <= card.total() < runner.kv_cache_bytes + bytes_per_block
 
 
+@pytest.mark.usefixtures("no_margin")
 def test_the_longest_context_must_fit_where_it_is_given(runner):
     config = EngineConfig(block_size=8, max_num_seqs=4)
     card = Watched(7, runner.kv_bytes_per_token * 8)
