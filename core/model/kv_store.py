@@ -127,6 +127,10 @@ class KVStore:
         self._rows = [layer.view(-1, block_size * layer.shape[-1]) for layer in movable]
         self._gathered: dict[tuple[torch.dtype, int], torch.Tensor] = {}
         self._error = KVError(shape) if measure_error else None
+        self._views = [
+            KVBlocks(*layer, *(() if scales is None else scales.by_slot()))
+            for layer, scales in zip(self.blocks, self.scales, strict=True)
+        ]
 
     @property
     def num_bytes(self) -> int:
@@ -172,11 +176,7 @@ class KVStore:
 
     def kv_blocks(self, layer: int) -> KVBlocks:
         """A layer's K and V, and their scales, as the kernels take them: views."""
-        key, value = self.blocks[layer]
-        scales = self.scales[layer]
-        if scales is None:
-            return KVBlocks(key, value)
-        return KVBlocks(key, value, *scales.by_slot())
+        return self._views[layer]
 
     def write(self, layer: int, key_value: torch.Tensor, slot_index: torch.Tensor) -> None:
         """Store K and V of W tokens, [W, 2 · n_kv_heads, head_dim]: K heads, then V heads.
