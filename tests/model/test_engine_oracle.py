@@ -33,12 +33,12 @@ NUM_TOKENS = 8
 def make_llm(smollm, monkeypatch):
     """`LLM`s that share one load of the weights."""
 
-    def from_loaded(model, dtype, device, *, threads, seed, weights, **pool):
+    def from_loaded(model, dtype, device, *, threads, seed, weights, paged, **pool):
         assert dtype == "float32"
         smollm.bind(**pool, seed=seed)
         return smollm
 
-    monkeypatch.setattr("core.llm.ModelRunner", from_loaded)
+    monkeypatch.setattr("core.model.load_runner.ModelRunner", from_loaded)
     return lambda **engine: LLM(dtype="float32", debug=True, **engine)
 
 

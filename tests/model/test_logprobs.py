@@ -364,11 +364,11 @@ def test_the_model_confirms_them_within_a_tolerance(recorded):
 @pytest.mark.model
 @pytest.mark.parametrize("chunk", [0, 7])
 def test_smollm_agrees_with_transformers(smollm, smollm_oracle, monkeypatch, chunk):
-    def from_loaded(model, dtype, device, *, threads, seed, weights, **pool):
+    def from_loaded(model, dtype, device, *, threads, seed, weights, paged, **pool):
         smollm.bind(**pool, seed=seed)
         return smollm
 
-    monkeypatch.setattr("core.llm.ModelRunner", from_loaded)
+    monkeypatch.setattr("core.model.load_runner.ModelRunner", from_loaded)
     llm = LLM(dtype="float32", block_size=4, long_prefill_token_threshold=chunk, debug=True)
     prompts = ["The capital of France is Paris, and that of Italy", "日本の首都は"]
     for out in llm.generate(prompts, params(logprobs=5, prompt_logprobs=4)):
