@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -404,11 +405,30 @@ def test_the_shipped_measurement_is_as_the_page_says() -> None:
     words = lesson.load(measured.WORDS)
     facts = quality.facts(found, words)
     assert "Where four bits break" in facts and "Where four bits lie" in facts
+    assert "For 4 of 6 formats of eight bits" in facts and "One small model, one text" in facts
+    one, calibrated = by[EXAMPLES["fp8-one"][1]], by[EXAMPLES["fp8-tensor"][1]]
+    assert one.kl < 1.1 * calibrated.kl  # so nothing is cut off, as the page says
+    assert (
+        "96 tokens first differs"
+        in quality.data(found, words, DEFAULT, present=False)["words"]["about"]
+    )
     four = by[EXAMPLES["int4"][1]], by[EXAMPLES["int4-tensor"][1]]
     assert found.own.perplexity < four[0].perplexity < four[1].perplexity
     inner, outer = by[EXAMPLES["inner"][1]], by[EXAMPLES["outer"][1]]
     assert inner.kv_bytes_per_token == outer.kv_bytes_per_token
     assert found.own.kl == 0 and min(row.kl for row in found.rows[1:]) > 0
+
+
+def test_the_costliest_layer_is_named_where_it_is_in_the_cheaper_mix() -> None:
+    found, words = quality.recorded(), lesson.load(measured.WORDS)
+    assert "the one that costs most, 1, is among" in quality.facts(found, words)
+    inside = [0.0] * made.LAYERS
+    inside[12] = 1.0
+    for by_layer in ((), tuple(inside)):
+        said = quality.facts(replace(found, by_layer=by_layer), words)
+        assert "Where four bits lie" in said and "No rule" not in said
+    only = replace(found, rows=found.rows[:1])
+    assert quality.facts(only, words) == ""
 
 
 def test_the_shipped_outlier_is_noticed_through_a_shared_scale_of_even_steps_alone() -> None:

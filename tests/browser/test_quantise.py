@@ -67,6 +67,7 @@ def test_a_row_of_the_table_sets_the_instrument(
     page.wait_for_url(re.compile(r"fmt=int4"))
     page.get_by_text(_bytes(Place(fmt="int4"))).wait_for()
     until(lambda: rows.nth(3).get_attribute("class") == "here", page)
+    assert button.evaluate("one => one.getRootNode().activeElement === one")  # keys go on there
     page.get_by_text("Where four bits break.").wait_for()
     page.locator(".series.lesson .plot svg").nth(1).wait_for()
     page.get_by_label("Save: quality of each format").click()

@@ -91,17 +91,26 @@ def data(found: Quality, words: Lesson, here: Place, *, present: bool) -> Json:
 def _about(found: Quality, words: Lesson) -> str:
     names = list(found.prompts)
     prompts = f"{len(names)} prompts ({', '.join(names)})" if len(names) > 1 else "one prompt"
-    return words["quality"].format(tokens=f"{found.tokens:,}", prompts=prompts)
+    most = " or ".join(map(str, sorted(set(found.max_tokens.values()))))
+    return words["quality"].format(tokens=f"{found.tokens:,}", most=most, prompts=prompts)
 
 
 def facts(found: Quality, words: Lesson) -> str:
-    """What the rows say of four bits, as Markdown; "" for a measurement without those rows."""
+    """What the rows say of eight and of four bits, and how far that reaches, as Markdown; what a
+    measurement has no rows for is left out."""
     by = {there: row for row in found.rows if (there := place_of(row.kv_dtype)) is not None}
 
     def of(name: str) -> Row | None:
         return by.get(place.EXAMPLES[name][1])
 
     out = []
+    eight = [row for there, row in by.items() if there.fmt != "int4" and not there.apart]
+    if eight:
+        within = sum(abs(row.nll_change[0]) < 2 * row.nll_change[1] for row in eight)
+        out.append(words["fact-eight"].format(within=within, all=len(eight)))
+    one, calibrated = of("fp8-one"), of("fp8-tensor")
+    if one is not None and calibrated is not None:
+        out.append(words["fact-one"].format(one=_kl(one), calibrated=_kl(calibrated)))
     coarse, fine = of("int4-tensor"), of("int4")
     if coarse is not None and fine is not None:
         read = {"own": found.own, "coarse": coarse, "fine": fine}
@@ -109,9 +118,27 @@ def facts(found: Quality, words: Lesson) -> str:
         out.append(words["fact-four"].format(**said))
     inner, outer = of("inner"), of("outer")
     if inner is not None and outer is not None:
-        said = {name: f"{row.kl:.2g}" for name, row in (("inner", inner), ("outer", outer))}
-        out.append(words["fact-mix"].format(size=f"{inner.kv_bytes_per_token:,}", **said))
+        size = f"{inner.kv_bytes_per_token:,}"
+        mix = words["fact-mix"].format(size=size, inner=_kl(inner), outer=_kl(outer))
+        out.append(f"{mix} {_exception(found, inner, outer, words)}".strip())
+    if out:
+        out.append(words["fact-limits"])
     return "\n\n".join(out)
+
+
+def _kl(row: Row) -> str:
+    return f"{row.kl:.2g}"
+
+
+def _exception(found: Quality, inner: Row, outer: Row, words: Lesson) -> str:
+    """Names the layer that costs most alone, if it is one of the mix that costs less; else ""."""
+    if not found.by_layer:
+        return ""
+    worst = max(range(len(found.by_layer)), key=found.by_layer.__getitem__)
+    less = min(inner, outer, key=lambda row: row.kl)
+    if worst not in dict(formats.spec(less.kv_dtype).layers):
+        return ""
+    return words["fact-mix-not"].format(layer=worst)
 
 
 def charts(found: Quality, words: Lesson, *, present: bool) -> list[Json]:

@@ -76,8 +76,19 @@ export class QualityTable {
     this.data = data;
     this.prov.replaceChildren(...measuredLabel(data.label));
     this.about.textContent = data.words.about.replace("{tokens}", num(data.tokens));
+    const pressed = this.pressed();
     this.box.replaceChildren(this.table());
+    if (pressed >= 0) this.rowButtons()[pressed]?.focus({ preventScroll: true });
     this.measure();
+  }
+
+  rowButtons() {
+    return [...this.box.querySelectorAll("button.putrow")];
+  }
+
+  // The row whose button has the focus, which a new table would take from it; -1: none.
+  pressed() {
+    return this.rowButtons().indexOf(this.root.getRootNode().activeElement);
   }
 
   table() {
