@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.client import EngineRefusedError
+from core.client import EngineRefusedError, EngineUnreachableError
 from core.errors import KVScopeError
 from core.trace.run import Run
 from core.trace.streamed import RunBuilder
@@ -33,6 +33,11 @@ def run(body: dict[str, Any]) -> Run:
         started = live_routes.RUNS.submit(owner, lambda: client.scenario(body))
     except EngineRefusedError as exc:
         raise LiveRunError(f"The engine did not take it: {exc}.") from None
+    except EngineUnreachableError:  # it ended, and nobody has noticed yet
+        raise LiveRunError(
+            "The engine no longer answers. It is being started again where the app started it: "
+            "try once more in a moment."
+        ) from None
     builder, number, until = RunBuilder(), -1, time.monotonic() + WAIT_S
     live_routes.RUNS.follow(started)
     try:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from core.client import EngineClient
 from core.sizing import kv
 from core.trace.run import Run
 from tests import kv_quantised as made
 from tests.app.conftest import Open, text_of
-from ui import awaited, code, lesson, links, runs
+from ui import awaited, code, engine_process, lesson, links, runs
 from ui.quantise import bench, files, formats, live, measured, memory, place, predict, quality
 from ui.quantise.place import DEFAULT, EXAMPLES, Place
 
@@ -498,6 +499,23 @@ def test_an_engine_that_refuses_is_quoted(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(live.st, "session_state", {})
     live.run(DEFAULT)
     assert live.controls(DEFAULT)["said"] == "The engine did not take it: it is busy."
+    assert live.controls(Place(fmt="int4"))["said"] == ""  # it was said of another format
+
+
+def test_an_engine_that_has_just_ended_is_one_sentence_and_may_be_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        awaited.engine_process, "client", lambda: EngineClient("http://127.0.0.1:1")
+    )
+    monkeypatch.setattr(live.st, "session_state", {})
+    live.run(DEFAULT)
+    for state, can in (("restarting", True), ("absent", False)):
+        seen = engine_process.Seen(state)
+        monkeypatch.setattr(live.engine_process, "seen", lambda seen=seen: seen)
+        found = live.controls(DEFAULT)
+        assert found["can"] is can and "try once more" in found["said"]
+        assert "127.0.0.1" not in found["said"]
     assert not live.controls(DEFAULT)["has"]
 
 

@@ -60,16 +60,18 @@ test("spans of layers are read as Python reads them", () => {
   for (const bad of ["", "30", "4-2", "-1", "1,,2", "x", "0-"]) assert.equal(layersOf(bad, 30), null);
 });
 
-const words = { same: "Same, {tokens}.", part: "To {at}.", close: "even {gap} {own}", near: "close {gap}", far: "not close {gap}", unlisted: "far off {own}" };
+const words = { same: "Same, {tokens}.", part: "To {at}.", close: "even {gap} {own}", near: "close {gap}", far: "not close {gap}", unlisted: "far off {own}", lead: "{other} by {lead}" };
 
 test("what is said of two texts depends on how close the choice was, and is no verdict on either", () => {
-  const say = (first, gap, candidates = []) => verdict({ first, gap, candidates, lengths: [64, 64] }, "BF16", words);
+  const say = (first, gap, candidates = []) => verdict({ first, gap, candidates, lengths: [64, 64] }, ["BF16", "INT4"], words);
   assert.equal(say(null, null), "Same, 64 tokens.");
   assert.equal(say(0, null), "To 1.");
   assert.equal(say(0, null, [{}, {}]), "To 1. far off BF16");
   assert.equal(say(8, 0.02), "To 9. even 0.020 BF16");
   assert.equal(say(8, 0.4), "To 9. close 0.400");
-  assert.equal(say(8, 1.5), "To 9. not close 1.500");
+  assert.equal(say(8, 0.9), "To 9. not close 0.900");
+  assert.equal(say(8, 0.02, [{ logprobs: [-1, -2.5] }, { logprobs: [-1.02, -1] }]), "To 9. even 0.020 BF16 INT4 by 1.500");
+  assert.equal(say(8, 0.02, [{ logprobs: [-1, null] }, { logprobs: [-1.02, -1] }]), "To 9. even 0.020 BF16");
   assert.deepEqual([nats(null), nats(-1.25), nats(0)], ["–", "−1.250", "0.000"]);
   assert.equal(shown(" a\n"), "␣a↵");
 });

@@ -31,7 +31,7 @@ def asked(place: Place) -> str:
 def run(place: Place) -> None:
     """Run both, and keep what they gave; or say why there is nothing to show."""
     state = st.session_state
-    state[_SAID] = ""
+    state.pop(_SAID, None)
     prompt = asked(place)
     try:
         known = state.get(_OWN)
@@ -41,7 +41,7 @@ def run(place: Place) -> None:
         other = awaited.run(measured.scenario(prompt, place.kv_dtype())).to_dict()
         found = measured.of_runs(known[1], other)
     except KVScopeError as exc:
-        state[_SAID] = str(exc)
+        state[_SAID] = _name(place), str(exc)
         return
     pairs = dict(list(state.get(_PAIRS, {}).items())[1 - MOST :])
     state[_PAIRS] = pairs | {_name(place): found}
@@ -54,9 +54,12 @@ def part(place: Place) -> Json | None:
 
 
 def controls(place: Place) -> Json:
-    """For the button: {can: an engine is here, has: that this was measured here, said}."""
+    """For the button: {can: an engine is here, has: that this was measured here, said: why this
+    could not be}. An engine that is being started again counts: pressed too early, the button says
+    so, while one that is hidden would stay so until something else is drawn."""
+    name, said = st.session_state.get(_SAID, (None, ""))
     return {
-        "can": engine_process.seen().state in ("ready", "busy"),
+        "can": engine_process.seen().state != "absent",
         "has": part(place) is not None,
-        "said": st.session_state.get(_SAID, ""),
+        "said": said if name == _name(place) else "",
     }

@@ -5,13 +5,18 @@ import { measuredLabel } from "./labels.js";
 
 export const nats = (v) => (v === null ? "–" : v < 0 ? `−${(-v).toFixed(3)}` : v.toFixed(3));
 
-// What the place where they part says, in a sentence. own: the name of the model's own format.
-export function verdict({ first, gap, lengths, candidates }, own, words) {
+// What the place where they part says, in sentences. own, other: the names of the two formats. The
+// first two candidates are the choices of the two; how far the second's lead goes says how much was
+// moved, which the first's alone does not.
+export function verdict({ first, gap, lengths, candidates }, [own, other], words) {
   if (first === null) return words["same"].replace("{tokens}", plural(lengths[0], "token"));
   const part = words["part"].replace("{at}", num(first + 1));
   if (gap === null) return candidates.length > 1 ? `${part} ${words["unlisted"].replace("{own}", own)}` : part;
-  const close = words[gap < 0.1 ? "close" : gap < 1 ? "near" : "far"];
-  return `${part} ${close.replace("{own}", own).replace("{gap}", gap.toFixed(3))}`;
+  const close = words[gap < 0.1 ? "close" : gap < 0.5 ? "near" : "far"];
+  const [mine, theirs] = candidates.slice(0, 2).map((one) => one.logprobs[1]);
+  const known = typeof mine === "number" && typeof theirs === "number";
+  const lead = known ? ` ${words["lead"].replace("{other}", other).replace("{lead}", (theirs - mine).toFixed(3))}` : "";
+  return `${part} ${close.replace("{own}", own).replace("{gap}", gap.toFixed(3))}${lead}`;
 }
 
 export class Texts {
@@ -33,7 +38,7 @@ export class Texts {
     this.prov.replaceChildren(...measuredLabel(measured?.label));
     if (!measured) return;
     const { texts, own } = measured;
-    this.said.textContent = verdict(texts, own, words);
+    this.said.textContent = verdict(texts, [own, memory.name], words);
     this.both.textContent = texts.same.join("");
     this.both.hidden = texts.same.length === 0;
     const differ = texts.first !== null;
