@@ -127,7 +127,7 @@ def facts(found: Quality, words: Lesson) -> str:
 
 
 def _kl(row: Row) -> str:
-    return f"{row.kl:.2g}"
+    return f"{row.kl:.3g}"  # as the table
 
 
 def _exception(found: Quality, inner: Row, outer: Row, words: Lesson) -> str:
