@@ -110,6 +110,16 @@ def test_what_goes_wrong_is_a_sentence_and_the_recorded_run_stays(
     engine(answer)
     assert live.asked({"do": "run"}, RUN)
     assert said in _data()["live"]["said"] and _data()["measured"] == measured.part(RUN)
+    assert live.controls("kv_cache_on")["said"] == "", "it was another run"
+
+
+@pytest.mark.parametrize(("state", "can"), [("restarting", True), ("absent", False)])
+def test_an_engine_that_is_started_again_may_be_asked(
+    engine: Any, monkeypatch: pytest.MonkeyPatch, state: Any, can: bool
+) -> None:
+    engine(Stream({"end": "finished"}))
+    monkeypatch.setattr(engine_process, "seen", lambda: Seen(state))
+    assert live.controls(RUN)["can"] is can
 
 
 @pytest.mark.parametrize("wish", [None, "run", {"do": "rm"}, {"do": ["run"]}, {"do": None}, 3])

@@ -33,16 +33,17 @@ def asked(what: object, run: str) -> bool:
 def _measure(run: str) -> None:
     """Run it, and show what it took; or say why there is nothing to show."""
     state = st.session_state
-    state[_SAID] = ""
+    state.pop(_SAID, None)
     try:
         done = awaited.run(runs.recorded(run).header["scenario"])
     except KVScopeError as exc:
-        state[_SAID] = str(exc)
+        state[_SAID] = run, str(exc)
         return
     state[_COUNT] = state.get(_COUNT, 0) + 1
     part = measured.of_run(f"live-{state[_COUNT]}", done.to_dict())
     if not part["rows"]:
-        state[_SAID] = "The engine that is here times no steps, so there is nothing to draw."
+        said = "The engine that is here times no steps, so there is nothing to draw."
+        state[_SAID] = run, said
         return
     state[_PART], state[_SHOWN] = {**part, "of": run}, True
 
@@ -55,11 +56,13 @@ def part(run: str) -> Json | None:
 
 
 def controls(run: str) -> Json:
-    """For the buttons: {can: an engine is here, has: that run was measured here, shown, said}."""
+    """For the buttons: {can: an engine is here, has: that run was measured here, shown, said: why
+    it could not be}. An engine that is being started again counts, as on the other pages."""
     found = st.session_state.get(_PART)
+    of, said = st.session_state.get(_SAID, (None, ""))
     return {
-        "can": engine_process.seen().state in ("ready", "busy"),
+        "can": engine_process.seen().state != "absent",
         "has": found is not None and found["of"] == run,
         "shown": part(run) is not None,
-        "said": st.session_state.get(_SAID, ""),
+        "said": said if of == run else "",
     }
