@@ -52,6 +52,7 @@ PICTURES = {
     "block pool, 4,096 blocks": (PLAYER, MAP),
     "batching": ("batching", ".kv.gantt .picture .stay"),
     "kv sizing": ("kv_sizing", ".kv.sizing .mem .barbox"),
+    "quantisation": ("quantisation?fmt=int8", ".kv.quant .heat text.cell"),
     "quiz": ("quiz", ".quiz .q"),
 }
 """Page → where it is, and what is there once its own picture is."""
