@@ -11,8 +11,8 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from bench.timing import REPEATS, Timing, alternate, ratio
@@ -72,17 +72,6 @@ class Worker:
         self._process.kill()
         self._process.communicate()
 
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
 
 def compare(pythons: dict[str, str | None]) -> None:
     """Print a table for each peer; one line for a peer that is not there.
@@ -95,7 +84,10 @@ def compare(pythons: dict[str, str | None]) -> None:
             print(f"\n{title}: not compared; --{name}-python names an interpreter that has it")
             continue
         try:
-            with Worker("ours", sys.executable) as ours, Worker(name, python) as peer:
+            with (
+                closing(Worker("ours", sys.executable)) as ours,
+                closing(Worker(name, python)) as peer,
+            ):
                 _compare(title, ours, peer)
         except PeerError as exc:
             print(f"\n{title}: not compared: {exc}")

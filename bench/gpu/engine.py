@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -134,8 +135,8 @@ def run(bench: Bench, model: str, vllm_python: str | None) -> None:
         bench.report.say("vLLM: not compared; --vllm-python names an interpreter that has it")
         return
     try:
-        with Vllm(vllm_python, ours.directory, load, common_settings(load),
-                  ours.pool_bytes) as theirs:  # fmt: skip
+        peer = Vllm(vllm_python, ours.directory, load, common_settings(load), ours.pool_bytes)
+        with closing(peer) as theirs:
             bench.report.say(f"vLLM {theirs.version}: {theirs.settings}")
             _measure(bench, load, {"ours": ours, f"vLLM {theirs.version}": theirs})
     except VllmError as error:

@@ -10,7 +10,6 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from bench.gpu.shapes import Load
@@ -114,14 +113,3 @@ class Vllm:
             self._process.kill()
             self._process.communicate()
         self._said.close()
-
-    def __enter__(self) -> Vllm:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

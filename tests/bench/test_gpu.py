@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -150,7 +151,10 @@ def vllm_of(tiny_dir, monkeypatch, behaviour: str) -> Vllm:
     [("dies", "its process ended"), ("stops early", "3 tokens were asked for, but")],
 )
 def test_a_vllm_that_fails_is_one_line(tiny_dir, monkeypatch, behaviour, why):
-    with pytest.raises(VllmError, match=why), vllm_of(tiny_dir, monkeypatch, behaviour) as theirs:
+    with (
+        pytest.raises(VllmError, match=why),
+        closing(vllm_of(tiny_dir, monkeypatch, behaviour)) as theirs,
+    ):
         theirs.serve()
 
 

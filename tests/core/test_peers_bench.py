@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_an_interpreter_without_the_peer_says_so_in_one_line(
 
 
 def test_a_worker_times_every_operation_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Worker("ours", sys.executable) as worker:
+    with closing(Worker("ours", sys.executable)) as worker:
         assert worker.operations == list(ours())
         assert all(0 < worker.seconds(operation) < 1 for operation in worker.operations)
         with pytest.raises(peers_blocks.PeerError, match="KeyError"):
