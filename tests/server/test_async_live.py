@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,37 +9,18 @@ import pytest
 
 from core.scenario import RequestSpec
 from core.server.host import EngineHost
-from core.server.limits import Limits
 from core.server.outbox import Outbox
-from core.server.settings import ServeSettings
 from core.simulate import verify_states
 from tests.server import test_host as sync
-from tests.server.test_host import as_file, read
+from tests.server.test_host import as_file, read, running
 
 
 @pytest.fixture(
     params=[{"prefix_cache": "hash", "num_blocks": 14, "policy": "priority"}, {}], ids=str
 )
 def host(request: pytest.FixtureRequest, tiny_dir: Path) -> Any:
-    engine = {"block_size": 4, "num_blocks": 24, "max_num_seqs": 4, "max_model_len": 48}
-    settings = ServeSettings.make(
-        str(tiny_dir),
-        {**engine, **request.param, "async_scheduling": True},
-        dtype="float32",
-        device="cpu",
-        threads=1,
-        debug=True,
-    )
-    failed = threading.Event()
-    host = EngineHost(settings, Limits(max_live=40), failed.set)
-    host.start()
-    end = time.monotonic() + 20
-    while host.state() == "starting":
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    yield host
-    assert host.problem is None and not failed.is_set()
-    host.stop()
+    with running(tiny_dir, **request.param, async_scheduling=True) as host:
+        yield host
 
 
 def test_every_readers_run_reduces(host: EngineHost) -> None:

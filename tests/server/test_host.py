@@ -7,6 +7,8 @@ import random
 import threading
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +38,17 @@ FIRST_STEP = {"format": "int8", "scale": "per_tensor", "calibration": "first_ste
 
 @pytest.fixture(params=SETTINGS, ids=str)
 def host(request: pytest.FixtureRequest, tiny_dir: Path) -> Any:
-    engine = {"block_size": 4, "num_blocks": 24, "max_num_seqs": 4, "max_model_len": 48}
+    with running(tiny_dir, **request.param) as host:
+        yield host
+
+
+@contextmanager
+def running(tiny_dir: Path, **engine: Any) -> Iterator[EngineHost]:
+    """A host with these settings; nothing may have failed in it at the end."""
+    small = {"block_size": 4, "num_blocks": 24, "max_num_seqs": 4, "max_model_len": 48}
     settings = ServeSettings.make(
         str(tiny_dir),
-        {**engine, **request.param},
+        {**small, **engine},
         dtype="float32",
         device="cpu",
         threads=1,
