@@ -100,6 +100,8 @@ class Reading:
     """[n − 1] float64, nats."""
     same: torch.Tensor
     """[n − 1] bool: whether the likeliest token is that of the model's own cache."""
+    kv_bytes_per_token: int
+    """Bytes of a token in the cache, its scales included."""
 
 
 class KVQuality:
@@ -125,6 +127,7 @@ class KVQuality:
         same: list[torch.Tensor] = []
         at = 0
         with self._pool(kv_dtype, runner):
+            per_token = runner.kv_bytes_per_token
             for own, logits in zip(self._own, self._logits(runner), strict=True):
                 got = _log_probs(logits)
                 kl.append((own.exp() * (own - got)).sum(-1, dtype=torch.float64))
@@ -133,18 +136,16 @@ class KVQuality:
                 nll.append(-got[: len(next_ones)].gather(1, next_ones[:, None])[:, 0].double())
                 at += len(got)
         count = len(following)
-        return Reading(torch.cat(nll), torch.cat(kl)[:count], torch.cat(same)[:count])
+        return Reading(torch.cat(nll), torch.cat(kl)[:count], torch.cat(same)[:count], per_token)
 
     def row(self, name: str, kv_dtype: KVDtype, own: Reading) -> dict[str, Any]:
         """One format's figures. own: the reading with the model's own cache."""
         reading = self.read(kv_dtype)
         change = reading.nll - own.nll
-        with self._pool(kv_dtype):
-            per_token = self.runner.kv_bytes_per_token
         return {
             "name": name,
             "kv_dtype": kv_dtype,
-            "kv_bytes_per_token": per_token,
+            "kv_bytes_per_token": reading.kv_bytes_per_token,
             "perplexity": _digits(reading.nll.mean().exp()),
             "nll_change": _digits(change.mean()),
             "nll_change_se": _digits(change.std() / math.sqrt(len(change))),

@@ -105,7 +105,6 @@ class ModelRunner:
         ceilings = calibration and calibration.ceilings(self._source["weights"])
         if ceilings is not None:
             self._source["ceilings"] = ceilings
-        self._dtype_name = dtype_name
         self._kv_amax: torch.Tensor | None = None
         self._clock: StepClock = NoClock()
         self._newest: PendingOutput | None = None  # of the step launched last
@@ -189,11 +188,10 @@ class ModelRunner:
         """Work with this pool and seed from now on."""
         self.store, self.seed = store, seed
         num_layers = self.config.num_hidden_layers
-        weights = self._source["weights"]
         self._work = WorkCounter(
             self.config,
-            self._dtype_name,
-            linear=weights if weights != self._dtype_name else None,
+            self._source["dtype"],
+            linear=self._source["weights"],
             kv_layers=[store.token_bytes(layer) for layer in range(num_layers)],
         )
 

@@ -117,7 +117,7 @@ class WorkCounter:
         kv_layers: Sequence[int] | None = None,
     ) -> None:
         self.config = config
-        self._kv_token = config.kv_bytes_per_token(dtype)
+        native_kv = config.kv_bytes_per_token(dtype)
         number = DTYPE_BYTES[dtype]
         h = config.hidden_size
         matrices = layer_matrices(config)
@@ -125,7 +125,7 @@ class WorkCounter:
         self._linear_flops = 2 * layers * sum(rows * columns for rows, columns in matrices)
         self._attention_flops = 4 * config.num_attention_heads * config.head_dim  # of a layer
         if kv_layers is None:
-            kv_layers = [self._kv_token // layers] * layers
+            kv_layers = [native_kv // layers] * layers
         self._kv_token = sum(kv_layers)
         self._windows = Counter(config.layer_windows)  # window → layers that have it
         self._kv_windows: Counter[int | None] = Counter()  # window → bytes of a token in these
