@@ -1,22 +1,5 @@
-// The entry that Streamlit calls: on mounting, and again whenever data or theme change. The bench is
-// kept by its parent element, so a rerun of the page does not disturb a stream.
+// The entry that Streamlit calls.
+import { mounting } from "../../run_player/js/mount.js";
 import { Bench } from "./bench.js";
 
-const benches = new WeakMap();
-
-export default function liveRun(component) {
-  const { parentElement } = component;
-  const host = parentElement.querySelector(".kv-host");
-  let bench = benches.get(parentElement);
-  if (!bench || bench.host !== host) {
-    bench?.dispose();
-    bench = new Bench(host);
-    benches.set(parentElement, bench);
-    host.bench = bench; // for browser tests
-  }
-  bench.update(component);
-  return () => {
-    bench.dispose();
-    benches.delete(parentElement);
-  };
-}
+export default mounting(Bench, "bench");

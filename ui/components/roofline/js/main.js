@@ -1,22 +1,5 @@
-// The entry that Streamlit calls: on mounting, and again whenever data or theme change. The
-// instrument is kept by its parent element, so a rerun of the page does not disturb a control.
+// The entry that Streamlit calls.
+import { mounting } from "../../run_player/js/mount.js";
 import { Roofline } from "./roofline.js";
 
-const kept = new WeakMap();
-
-export default function mountRoofline(component) {
-  const { parentElement } = component;
-  const host = parentElement.querySelector(".kv-host");
-  let instrument = kept.get(parentElement);
-  if (!instrument || instrument.host !== host) {
-    instrument?.dispose();
-    instrument = new Roofline(host);
-    kept.set(parentElement, instrument);
-    host.instrument = instrument; // for browser tests, which measure how long a change takes
-  }
-  instrument.update(component);
-  return () => {
-    instrument.dispose();
-    kept.delete(parentElement);
-  };
-}
+export default mounting(Roofline, "instrument");
